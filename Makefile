@@ -1,0 +1,36 @@
+# Every target sets up what it needs in .venv; nothing has to be activated.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types bench clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## align two halves of the digits, print what improved, draw pictures
+	$(BIN)/python -m harmonicalign.demo
+
+test: $(STAMP)  ## run all tests
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)  ## style checks
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)  ## static types of src/, strictly
+	$(BIN)/mypy
+
+bench: $(STAMP)  ## time and memory of aligning pairs of MNIST samples
+	$(BIN)/python benchmarks/pairs.py
+
+clean:  ## remove the environment and everything generated
+	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,33 @@
+"""Harmonic Alignment: one geometry for datasets that share no points."""
+
+from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
+from harmonicalign._version import __version__
+from harmonicalign.align import Alignment, MultiAlignment, align, calibrate, multi_align
+from harmonicalign.bands import bandlimiting_weights, itersine_windows
+from harmonicalign.estimator import HarmonicAlignment
+from harmonicalign.graph import Graph, kernel_graph
+from harmonicalign.harmonics import Harmonics, harmonics
+from harmonicalign.joint import Joint, common_frame, joint_geometry, synchronize, unified_map
+
+__all__ = [
+    "Alignment",
+    "AlignmentWarning",
+    "DisconnectedGraphWarning",
+    "Graph",
+    "HarmonicAlignment",
+    "Harmonics",
+    "Joint",
+    "MultiAlignment",
+    "__version__",
+    "align",
+    "bandlimiting_weights",
+    "calibrate",
+    "common_frame",
+    "harmonics",
+    "itersine_windows",
+    "joint_geometry",
+    "kernel_graph",
+    "multi_align",
+    "synchronize",
+    "unified_map",
+]

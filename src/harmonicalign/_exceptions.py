@@ -1,0 +1,11 @@
+"""Warnings that users may want to catch by class."""
+
+__all__ = ["AlignmentWarning", "DisconnectedGraphWarning"]
+
+
+class AlignmentWarning(UserWarning):
+    """An alignment that the data does not support."""
+
+
+class DisconnectedGraphWarning(AlignmentWarning):
+    """A graph that falls apart into several components."""

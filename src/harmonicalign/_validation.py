@@ -1,0 +1,117 @@
+"""Checks of what users pass in: every complaint names the argument, what was found and what to do."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["check_integer", "check_number", "check_rows", "check_symmetric", "random_state_from"]
+
+Array = np.ndarray[Any, Any]
+Matrix = Any  # a plain array, or a scipy CSR matrix
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    minimum: float = -np.inf,
+    maximum: float = np.inf,
+    above: float = -np.inf,
+) -> float:
+    """A finite real number within its range, as a float."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    number = float(value)
+    if not np.isfinite(number) or not minimum <= number <= maximum or not number > above:
+        lower = f"> {above:g}" if above > -np.inf else f">= {minimum:g}" if minimum > -np.inf else ""
+        upper = f"<= {maximum:g}" if maximum < np.inf else ""
+        allowed = " and ".join(part for part in (lower, upper) if part) or "finite"
+        raise ValueError(f"{name} must be {allowed}, got {number:g}")
+    return number
+
+
+def check_integer(name: str, value: Any, *, minimum: int = 0, maximum: int | None = None) -> int:
+    """A whole number within its range, as an int."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
+    number = int(value)
+    if number < minimum or (maximum is not None and number > maximum):
+        allowed = f">= {minimum}" if maximum is None else f"between {minimum} and {maximum}"
+        raise ValueError(f"{name} must be {allowed}, got {number}")
+    return number
+
+
+def check_rows(name: str, x: Any, *, min_rows: int = 1) -> Matrix:
+    """A finite real matrix, dense (float32 or float64) or CSR; the input itself is never written to.
+
+    Integers and booleans become float64. Anything else scikit-learn would not call numeric is refused.
+    """
+    if sp.issparse(x):
+        matrix = sp.csr_matrix(x)
+        if matrix.dtype.kind not in "fiub":
+            raise ValueError(f"{name} has entries of type {matrix.dtype}; it must hold real numbers")
+        matrix = matrix.astype(_float_type(matrix.dtype), copy=False)
+        values = matrix.data
+    else:
+        matrix = np.asarray(x)
+        if matrix.ndim != 2:
+            raise ValueError(
+                f"{name} has {matrix.ndim} dimension(s); expected 2D array of rows by columns. "
+                "Reshape your data, for example with .reshape(-1, 1) for a single column"
+            )
+        if matrix.dtype.kind == "c":
+            raise ValueError(f"Complex data not supported: {name} has entries of type {matrix.dtype}")
+        if matrix.dtype.kind not in "fiub":
+            try:
+                matrix = matrix.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise type(error)(
+                    f"{name} has entries of type {matrix.dtype} that are not numbers ({error}); "
+                    "drop or encode text columns first"
+                ) from error
+        matrix = matrix.astype(_float_type(matrix.dtype), copy=False)
+        values = matrix
+    n_rows, n_columns = matrix.shape
+    if n_rows < min_rows:
+        raise ValueError(
+            f"{name} has {n_rows} row(s) (shape={matrix.shape}) while a minimum of {min_rows} is required"
+        )
+    if n_columns == 0:
+        raise ValueError(f"{name} has 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+    if not np.isfinite(values).all():
+        n_nan, n_inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+        raise ValueError(
+            f"{name} contains {n_nan} NaN and {n_inf} infinity value(s); "
+            "drop or impute those rows or columns before aligning"
+        )
+    return matrix
+
+
+def _float_type(dtype: np.dtype[Any]) -> Any:
+    return np.float32 if dtype == np.float32 else np.float64
+
+
+def check_symmetric(name: str, matrix: Matrix) -> None:
+    """A square matrix equal to its transpose up to rounding."""
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{name} has shape {matrix.shape}; a precomputed matrix must be square")
+    difference = abs(matrix - matrix.T)
+    largest = float(difference.max()) if matrix.shape[0] else 0.0
+    if largest > 1e-8 * max(1.0, float(abs(matrix).max())):
+        raise ValueError(
+            f"{name} is not symmetric (entries differ from their mirror by up to {largest:.3g}); "
+            "symmetrise it, for example with (m + m.T) / 2"
+        )
+
+
+def random_state_from(random_state: Any) -> np.random.RandomState:
+    """A `RandomState` from None, a seed, a `RandomState` or a `Generator`."""
+    if isinstance(random_state, np.random.Generator):
+        return np.random.RandomState(random_state.integers(2**32, dtype=np.uint64))
+    from sklearn.utils import check_random_state
+
+    return check_random_state(random_state)  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""Array engines: neighbours, eigenpairs and tall products for numpy, torch and Dask."""

@@ -1,0 +1,64 @@
+"""Principal components of a representation, for dense and sparse data alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from harmonicalign._validation import random_state_from
+
+__all__ = ["Reduction", "reduce_rows"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A projection on principal axes, or none at all.
+
+    Attributes
+    ----------
+    mean
+        Column means, (d,).
+    axes
+        Principal axes, (d, k); None leaves the columns as they are.
+    variances
+        Variance along each axis.
+    """
+
+    mean: Array
+    axes: Array | None
+    variances: Array
+
+    def apply(self, x: Any) -> Array:
+        """Coordinates of the rows of `x`; sparse rows are centred without becoming dense."""
+        if self.axes is None:
+            return np.asarray(x.toarray() if sp.issparse(x) else x)
+        return np.asarray(x @ self.axes - self.mean @ self.axes)
+
+
+def reduce_rows(x: Any, n_components: int | None, random_state: Any = 0) -> tuple[Reduction, Array]:
+    """Principal components of `x`: the projection, and the projected rows.
+
+    Parameters
+    ----------
+    x
+        Rows by columns, dense or CSR.
+    n_components
+        How many; None, or no fewer than there are columns, means no reduction.
+    random_state
+        Seed of the randomised solver, used for large and wide data.
+    """
+    n, d = x.shape
+    if n_components is None or n_components >= min(n, d):
+        reduction = Reduction(mean=np.zeros(d), axes=None, variances=np.empty(0))
+        return reduction, reduction.apply(x)
+    from sklearn.decomposition import PCA
+
+    solver = "covariance_eigh" if d <= 1500 and n >= d else "arpack" if sp.issparse(x) else "randomized"
+    pca = PCA(n_components, svd_solver=solver, random_state=random_state_from(random_state)).fit(x)
+    reduction = Reduction(mean=pca.mean_, axes=pca.components_.T, variances=pca.explained_variance_)
+    return reduction, reduction.apply(x)

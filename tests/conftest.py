@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of public data sets kept beside the checkout; tests that need it skip without it."""
+    path = Path(os.environ.get("HARMONICALIGN_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not path.is_dir():
+        pytest.skip(f"no public data sets at {path}; set HARMONICALIGN_DATA to their folder")
+    return path
+
+
+@pytest.fixture(scope="session")
+def mnist(data_dir):
+    file = data_dir / "mnist" / "mnist.npz"
+    if not file.is_file():
+        pytest.skip(f"no MNIST at {file}")
+    with np.load(file, allow_pickle=False) as stored:
+        return stored["X"].astype(np.float32) / 255, stored["y"].astype(int)
+
+
+@pytest.fixture
+def rng() -> np.random.RandomState:
+    return np.random.RandomState(0)
+
+
+@pytest.fixture
+def curved(rng):
+    """60 rows on a bent sheet with 12 smooth, well-conditioned signals."""
+    latent = rng.uniform(-1, 1, (60, 2))
+    rows = np.c_[latent, latent[:, 0] ** 2 - latent[:, 1], 0.3 * np.sin(3 * latent)]
+    return np.c_[rows, rng.randn(60, 7)]

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harmonicalign import align, calibrate, harmonics, kernel_graph, multi_align
+from harmonicalign.align import joint_signal_basis, orthogonalize
+
+
+def sample(n, seed, width=12):
+    rng = np.random.RandomState(seed)
+    latent = rng.uniform(-1, 1, (n, 2)) * [2, 1]
+    maps = np.random.RandomState(99).randn(2, width)
+    return np.c_[latent, np.sin(2 * latent @ maps), np.cos(3 * latent @ maps)]
+
+
+def basis(rows, k=None, **options):
+    return harmonics(kernel_graph(rows, n_neighbors=8, **options), k)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 10**6), st.integers(1, 12))
+def test_rotation_is_a_partial_isometry(rows, columns, seed, rank):
+    rng = np.random.RandomState(seed)
+    rank = min(rank, rows, columns)
+    c = rng.randn(rows, rank) @ rng.randn(rank, columns)
+    for complete in (True, False):
+        rotation, _, found = orthogonalize(c, complete=complete)
+        kept = min(rows, columns) if complete else rank
+        assert found == rank
+        values = np.linalg.svd(rotation, compute_uv=False)
+        assert values[:kept] == pytest.approx(np.ones(kept), abs=1e-10)
+        assert values[kept:] == pytest.approx(np.zeros(len(values) - kept), abs=1e-10)
+        # It is the best of its kind: no other agrees better with the correlation.
+        assert np.sum(rotation * c) == pytest.approx(np.linalg.svd(c, compute_uv=False).sum())
+
+
+def test_completion_is_the_identity_where_nothing_is_known():
+    assert orthogonalize(np.zeros((4, 4)))[0] == pytest.approx(np.eye(4))
+    assert not orthogonalize(np.zeros((4, 4)), complete=False)[0].any()
+    half = np.diag([1.0, 1, 0, 0])
+    assert orthogonalize(half)[0] == pytest.approx(np.eye(4))
+
+
+def test_a_dataset_aligned_with_itself():
+    rows = sample(80, 0)
+    h = basis(rows, 15)
+    a = align(h, h, rows, rows)
+    assert a.rank == 15
+    assert a.rotation == pytest.approx(np.eye(15), abs=1e-8)
+
+
+def test_unequal_numbers_of_harmonics():
+    x, y = sample(80, 0), sample(70, 1)
+    t = align(basis(x, 15), basis(y, 10), x, y).rotation
+    assert t.shape == (15, 10)
+    assert t.T @ t == pytest.approx(np.eye(10), abs=1e-10)
+
+
+def test_isometry_of_the_representation_changes_nothing():
+    x, y = sample(80, 0), sample(70, 1)
+    turn = np.linalg.qr(np.random.RandomState(3).randn(x.shape[1], x.shape[1]))[0]
+    one = align(basis(x, 6), basis(y, 6), x, y).rotation
+    two = align(basis(x @ turn + 5, 6), basis(y, 6), x, y).rotation
+    assert two == pytest.approx(one, abs=1e-6)
+
+
+def test_permuting_rows_changes_nothing():
+    x, y = sample(80, 0), sample(70, 1)
+    order = np.random.RandomState(3).permutation(80)
+    one = align(basis(x, 6), basis(y, 6), x, y).rotation
+    assert align(basis(x[order], 6), basis(y, 6), x[order], y).rotation == pytest.approx(one, abs=1e-7)
+
+
+def test_sparse_signals_and_weights():
+    x, y = sample(80, 0), sample(70, 1)
+    hx, hy = basis(x, 6), basis(y, 6)
+    one = align(hx, hy, x, y)
+    assert align(hx, hy, sp.csr_matrix(x), sp.csc_matrix(y)).products == pytest.approx(one.products)
+    uniform = align(hx, hy, x, y, feature_weights=np.ones(x.shape[1]))
+    assert uniform.rotation == pytest.approx(one.rotation)
+    first = np.arange(x.shape[1]) < 8
+    kept = align(hx, hy, x[:, first], y[:, first])
+    assert align(hx, hy, x, y, feature_weights=first).products == pytest.approx(kept.products)
+    assert one.correlation == pytest.approx(one.products * one.band_weights)
+
+
+def test_one_signal_basis_for_all_keeps_inner_products():
+    x, y = sample(20, 0, 50), sample(15, 1, 50)
+    hx, hy = basis(x), basis(y)
+    b = joint_signal_basis([x, y])
+    assert b.shape == (x.shape[1], 35)
+    expected = align(hx, hy, x, y).products
+    assert align(hx, hy, x @ b, y @ b).products == pytest.approx(expected, abs=1e-9)
+    sparse = joint_signal_basis([sp.csr_matrix(x), y], 3)
+    dense = joint_signal_basis([x, y], 3)
+    assert sparse @ sparse.T == pytest.approx(dense @ dense.T, abs=1e-6)
+
+
+def test_calibration_makes_mean_log_eigenvalues_agree():
+    hs = calibrate([basis(sample(n, n), 10) for n in (60, 120, 240)])
+    rates = [np.log(h.frequencies).mean() for h in hs]
+    assert rates == pytest.approx([rates[0]] * 3)
+    assert hs[0].exponent < hs[1].exponent < hs[2].exponent
+    h = basis(sample(60, 0), 10)
+    assert [a.exponent for a in calibrate([h, h])] == pytest.approx([1, 1])
+
+
+def test_multi_alignment_of_two_is_the_pair():
+    x, y, z = (sample(n, n) for n in (60, 70, 80))
+    hs = [basis(r, 8) for r in (x, y, z)]
+    pair = align(hs[0], hs[1], x, y)
+    multi = multi_align(hs, [x, y, z])
+    assert set(multi.pairs) == {(0, 1), (0, 2), (1, 2)}
+    assert multi.rotation(0, 1) == pytest.approx(pair.rotation)
+    assert multi.rotation(1, 0) == pytest.approx(pair.rotation.T)
+    assert multi.rotation(2, 2) == pytest.approx(np.eye(8))
+
+
+def test_bad_signals():
+    x, y = sample(60, 0), sample(70, 1)
+    hx, hy = basis(x, 5), basis(y, 5)
+    with pytest.raises(ValueError, match="26 signals and y has 25"):
+        align(hx, hy, x, y[:, 1:])
+    with pytest.raises(ValueError, match="69 rows"):
+        align(hx, hy, x, y[1:])
+    for weights in (np.ones(3), -np.ones(26), np.zeros(26), np.full(26, np.nan)):
+        with pytest.raises(ValueError, match="feature_weights"):
+            align(hx, hy, x, y, feature_weights=weights)
+    with pytest.raises(ValueError, match="25, 26"):
+        multi_align([hx, hy], [x, y[:, 1:]])
+    with pytest.raises(ValueError, match="2 datasets"):
+        multi_align([hx, hy], [x])
+    with pytest.raises(ValueError, match="empty"):
+        multi_align([], [])

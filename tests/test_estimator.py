@@ -1,0 +1,330 @@
+import io
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from test_align import sample
+from transcription import multi_alignment
+
+from harmonicalign import HarmonicAlignment
+
+
+def paper(**options):
+    return HarmonicAlignment(**{"method": "paper", "random_state": 0, **options})
+
+
+@pytest.fixture
+def pair():
+    return sample(60, 0), sample(70, 1)
+
+
+@pytest.mark.filterwarnings("ignore::harmonicalign.DisconnectedGraphWarning")  # well separated blobs
+@parametrize_with_checks([HarmonicAlignment(method="paper")])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("options", [{}, {"decay": 4.0, "anisotropy": 0.5, "t": 2.5, "n_bands": 3}])
+@pytest.mark.parametrize("n", [2, 3])
+def test_paper_method_is_the_transcription(options, n):
+    # Each dataset has more signals than harmonics, so nothing is left to the completion of T.
+    rows = [sample(size, size, 30) for size in (40, 32, 36)][:n]
+    model = paper(n_neighbors=6, n_harmonics=None, n_pca=None, **options).fit(rows)
+    expected = multi_alignment(
+        rows,
+        rows,
+        [h.graph.bandwidth for h in model.harmonics_],
+        options.get("t", 1),
+        options.get("n_bands", 8),
+        options.get("decay", 2),
+        options.get("anisotropy", 1),
+    )
+    assert all(pair.rank == min(pair.rotation.shape) for pair in model.alignment_.pairs.values())
+    ours, theirs = np.vstack(model.embedding_), np.vstack(expected)
+    # Signs of eigenvectors are a convention: each column may be flipped as a whole.
+    signs = np.sign((ours * theirs).sum(axis=0))
+    assert ours == pytest.approx(theirs * signs, abs=1e-8)
+
+
+def test_forms_of_input_and_output(pair):
+    x, y = pair
+    zx, zy = paper().fit_transform([x, y])
+    by_key = paper().fit_transform({"a": x, "b": y})
+    assert list(by_key) == ["a", "b"]
+    assert (by_key["a"] == zx).all()
+    order = np.random.RandomState(0).permutation(130)
+    batch = np.array(["a"] * 60 + ["b"] * 70)[order]
+    stacked = paper().fit_transform(np.r_[x, y][order], batch=batch)
+    back = np.argsort(order)
+    assert stacked[back][:60] == pytest.approx(zx, abs=1e-6)
+    assert stacked[back][60:] == pytest.approx(zy, abs=1e-6)
+    sparse = paper().fit_transform([sp.csr_matrix(x), sp.coo_matrix(y)])
+    assert sparse[0] == pytest.approx(zx, abs=1e-8)
+    nested = paper().fit_transform([x.tolist(), y.tolist()])
+    assert nested[1] == pytest.approx(zy)
+    single = paper().fit_transform(x)
+    assert single.shape == (60, 59)
+
+
+def test_signals_are_what_is_compared(pair):
+    x, y = pair
+    turn = np.linalg.qr(np.random.RandomState(0).randn(26, 26))[0]
+    plain = paper().fit([x, y])
+    turned = paper().fit([x @ turn, np.c_[y, y]], signals=[x, y])
+    assert turned.alignment_.rotation(0, 1)[:4, :4] == pytest.approx(
+        plain.alignment_.rotation(0, 1)[:4, :4], abs=1e-5
+    )
+    stacked = paper().fit_transform(np.r_[x, y], batch=[0] * 60 + [1] * 70, signals=np.r_[x, y][:, :20])
+    listed = paper().fit_transform([x, y], signals=[x[:, :20], y[:, :20]])
+    assert stacked[:60] == pytest.approx(listed[0])
+
+
+def test_data_frames_are_matched_by_name(pair):
+    x, y = pair
+    names = [f"gene{i}" for i in range(26)]
+    fx, fy = pd.DataFrame(x, columns=names), pd.DataFrame(y, columns=names)
+    expected = paper().fit_transform([x, y])
+    same = paper().fit_transform([fx, fy[names[::-1]]])
+    assert same[1] == pytest.approx(expected[1], abs=1e-6)
+    with pytest.warns(UserWarning, match=r"20 column names are shared by all datasets of 26, 20 columns"):
+        model = paper().fit([fx, fy[names[:20]]])
+    assert model.signal_names_ == names[:20]
+    with pytest.raises(ValueError, match="no column name is shared"):
+        paper().fit([fx, fy.add_prefix("other")])
+    with pytest.raises(ValueError, match="more than once"):
+        paper().fit([fx, fy.rename(columns={"gene1": "gene2"})])
+
+
+def test_pandas_output(pair):
+    x, y = pair
+    frame = pd.DataFrame(x, index=[f"cell{i}" for i in range(60)]).add_prefix("f")
+    out = paper(n_harmonics=5).set_output(transform="pandas").fit_transform([frame, y])
+    assert out[0].index.tolist() == frame.index.tolist()
+    assert out[1].columns[0] == "harmonic0"
+    with config_context(transform_output="pandas"):
+        assert isinstance(paper().fit_transform([x, y])[0], pd.DataFrame)
+    with pytest.raises(ValueError, match="transform"):
+        paper().set_output(transform="excel")
+
+
+def test_fitted_names(pair):
+    x, _ = pair
+    frame = pd.DataFrame(x).add_prefix("f")
+    model = paper().fit(frame, batch=[0] * 30 + [1] * 30)
+    assert model.feature_names_in_.tolist() == frame.columns.tolist()
+    assert model.n_features_in_ == 26
+
+
+def test_transform_returns_the_embedding_of_known_rows(pair):
+    x, y = pair
+    for options in ({}, {"frame": "common"}, {"n_pca": 5}, {"t": 0.5}):
+        model = paper(**options).fit([x, y])
+        assert (model.transform(y, dataset=1) == model.embedding_[1]).all()
+        assert (model.transform(x[5:9], dataset=0) == model.embedding_[0][5:9]).all()
+        both = model.transform([x, y])
+        assert (both[0] == model.embedding_[0]).all()
+
+
+def test_transform_places_new_rows_near_their_kin():
+    rows = sample(400, 0)
+    model = paper(n_harmonics=20).fit([rows[:200], rows[200:380]])
+    new = model.transform(rows[380:], dataset=1)
+    near = np.linalg.norm(rows[380:, None] - rows[None, 200:380], axis=2).argmin(axis=1)
+    moved = np.linalg.norm(new - model.embedding_[1][near], axis=1)
+    spread = np.linalg.norm(new - model.embedding_[1].mean(axis=0), axis=1)
+    assert np.median(moved / spread) < 0.4
+
+
+def test_transform_by_key_and_bad_keys(pair):
+    x, y = pair
+    model = paper().fit({"rna": x, "atac": y})
+    assert (model.transform(y, dataset="atac") == model.embedding_[1]).all()
+    with pytest.raises(ValueError, match="rna"):
+        model.transform(y, dataset="protein")
+    with pytest.raises(ValueError, match="dataset="):
+        model.transform([x])
+    with pytest.raises(ValueError, match="25 features"):
+        model.transform(y[:, 1:], dataset="atac")
+
+
+def test_common_frame(pair):
+    model = paper(frame="common", n_harmonics=10).fit([*pair, sample(50, 2)])
+    assert [z.shape for z in model.embedding_] == [(60, 10), (70, 10), (50, 10)]
+
+
+def test_joint_geometry_is_there_when_asked_for(pair):
+    model = paper().fit(list(pair))
+    assert model.joint_.harmonics.n_rows == 130
+    first = model.joint_
+    assert model.joint_ is first
+    model.fit(list(pair)[::-1])
+    assert model.joint_ is not first
+
+
+def test_refit_equals_fresh_fit(pair):
+    x, y = pair
+    model = paper(n_neighbors="auto").fit([x, y])
+    again = model.fit([y[:50], x[:40]])
+    fresh = paper().fit([y[:50], x[:40]])
+    for a, b in zip(again.embedding_, fresh.embedding_, strict=True):
+        assert (a == b).all()
+    assert model.get_params() == paper().get_params()
+
+
+def test_clone_pickle_and_pipeline(pair):
+    x, y = pair
+    model = paper(t=2).fit([x, y])
+    assert clone(model).t == 2
+    back = pickle.load(io.BytesIO(pickle.dumps(model)))
+    assert (back.transform(x, dataset=0) == model.transform(x, dataset=0)).all()
+    pipeline = make_pipeline(StandardScaler(), paper())
+    out = pipeline.fit_transform(np.r_[x, y], harmonicalignment__batch=[0] * 60 + [1] * 70)
+    assert out.shape[0] == 130
+    assert make_pipeline(StandardScaler(), paper()).fit(x).transform(x).shape == (60, 59)
+
+
+def test_fixed_seed_gives_equal_bits(pair):
+    one, two = (paper(random_state=3).fit_transform(list(pair)) for _ in range(2))
+    assert (one[0] == two[0]).all()
+    state = np.random.get_state()[1].copy()
+    paper(random_state=np.random.default_rng(0)).fit(list(pair))
+    assert (np.random.get_state()[1] == state).all()
+
+
+def test_settings_say_why(pair, caplog, capfd):
+    caplog.set_level("INFO", logger="harmonicalign")
+    model = paper(verbose=True, n_bands=4).fit(list(pair))
+    assert model.settings_.n_neighbors == [6, 7]
+    assert model.settings_.n_bands == 4
+    assert "n_neighbors = [6, 7]" in caplog.text
+    assert "alignment" in capfd.readouterr().err
+    assert set(model.timings_) >= {"alignment", "graph of 0"}
+
+
+def test_signal_projection_of_full_rank_changes_nothing(pair):
+    expected = paper(n_harmonics=8).fit_transform(list(pair))
+    projected = paper(n_harmonics=8, signal_pca=26).fit_transform(list(pair))
+    assert projected[0] == pytest.approx(expected[0], abs=1e-6)
+    paper(signal_pca=3).fit([sp.csr_matrix(d) for d in pair])
+
+
+def test_calibration_can_be_asked_for():
+    x, y = sample(60, 0), sample(400, 1)
+    assert all(h.exponent == 1 for h in paper().fit([x, y]).harmonics_)
+    assert all(h.exponent != 1 for h in paper(calibrate=True).fit([x, y]).harmonics_)
+
+
+def test_precomputed_input(pair):
+    x, y = pair
+    distances = [np.linalg.norm(d[:, None] - d[None], axis=2) for d in pair]
+    expected = paper(n_harmonics=8).fit([x, y])
+    model = paper(n_harmonics=8, metric="distance").fit(distances, signals=[x, y])
+    assert model.embedding_[0] == pytest.approx(expected.embedding_[0], abs=1e-6)
+    with pytest.raises(ValueError, match="metric='distance'"):
+        model.transform(distances[0], dataset=0)
+
+
+def nan_at(rows):
+    bad = rows.copy()
+    bad[3, 2] = np.nan
+    return bad
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x, y: [nan_at(x), y], r"X\[0\] contains 1 NaN"),
+        (lambda x, y: [x, np.where(y > 1, np.inf, y)], "infinity"),
+        (lambda x, y: [], "no dataset"),
+        (lambda x, y: [x, y[:0]], r"X\[1\] has 0 row"),
+        (lambda x, y: [x[:1], y], "1 row"),
+        (lambda x, y: [x[:2], y], "minimum of 3"),
+        (lambda x, y: [x, y[:, :5]], "26, 5 columns"),
+        (lambda x, y: [x, y.astype(str)[:, :2]], "correspond"),
+        (lambda x, y: [x, np.full(y.shape, "text")], "not numbers"),
+        (lambda x, y: [x, y.ravel()], "dimension"),
+        (lambda x, y: [x, y + 1j], "Complex"),
+        (lambda x, y: [x, y[:, :0]], "0 feature"),
+    ],
+)
+def test_bad_datasets(pair, change, message):
+    with pytest.raises(ValueError, match=message):
+        paper().fit(change(*pair))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "magic"}, "method"),
+        ({"n_neighbors": 0}, "n_neighbors"),
+        ({"n_neighbors": "few"}, "n_neighbors"),
+        ({"n_pca": "some"}, "n_pca"),
+        ({"n_pca": 0}, "n_pca"),
+        ({"n_harmonics": 60}, "dataset 0 has 60 rows"),
+        ({"n_harmonics": "all"}, "n_harmonics"),
+        ({"n_bands": 0}, "n_bands"),
+        ({"t": -1}, "t must be"),
+        ({"t": np.nan}, "t must be"),
+        ({"calibrate": "yes"}, "calibrate"),
+        ({"frame": "wide"}, "frame"),
+        ({"bandwidth": -1}, "bandwidth"),
+        ({"anisotropy": 2}, "anisotropy"),
+        ({"metric": "cosine"}, "metric"),
+        ({"random_state": "seed"}, "seed"),
+    ],
+)
+def test_bad_parameters(pair, options, message):
+    with pytest.raises(ValueError, match=message):
+        paper(**options).fit(list(pair))
+
+
+def test_bad_batch_and_signals(pair):
+    x, y = pair
+    both = np.r_[x, y]
+    with pytest.raises(ValueError, match=r"batch has shape \(3,\) but X has 130 rows"):
+        paper().fit(both, batch=[0, 1, 2])
+    with pytest.raises(ValueError, match="batch contains NaN"):
+        paper().fit(both, batch=[np.nan] * 130)
+    with pytest.raises(ValueError, match="already several datasets"):
+        paper().fit([x, y], batch=[0] * 130)
+    with pytest.raises(ValueError, match="list of 2"):
+        paper().fit([x, y], signals=[x])
+    with pytest.raises(ValueError, match="keys of X"):
+        paper().fit({"a": x, "b": y}, signals={"a": x})
+    with pytest.raises(ValueError, match="rows must match"):
+        paper().fit([x, y], signals=[x, y[1:]])
+    with pytest.raises(ValueError, match="rows must match"):
+        paper().fit(both, batch=[0] * 60 + [1] * 70, signals=both[1:])
+
+
+def test_too_few_rows_for_the_neighbours_are_met_with_a_warning(pair):
+    x, y = pair
+    with pytest.warns(UserWarning, match="dataset 0 has only 9 rows beside each row"):
+        model = paper(n_neighbors=15).fit([x[:10], y])
+    assert model.settings_.n_neighbors == [9, 15]
+
+
+def test_awkward_but_honest_data(pair):
+    x, y = pair
+    flat = np.c_[x, np.ones(60), np.zeros(60)]
+    zero_rows = np.c_[y, np.ones(70), np.zeros(70)]
+    zero_rows[:5] = 0
+    for datasets in (
+        [flat, zero_rows],
+        [np.repeat(x[:20], 3, axis=0), y],
+        [(10 * x).astype(int), (10 * y).astype(int)],
+        [x > 0, y > 0],
+        [x[:4], y],
+        [x.astype(np.float32), y],
+    ):
+        for z in paper().fit_transform(datasets):
+            assert np.isfinite(z).all()
+    x.flags.writeable = y.flags.writeable = False
+    paper().fit([x, y])

@@ -1,0 +1,122 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.sparse.linalg import ArpackNoConvergence
+
+from harmonicalign import DisconnectedGraphWarning, harmonics, kernel_graph
+from harmonicalign.backends import cpu
+
+
+def projector(vectors):
+    return vectors @ vectors.T
+
+
+def test_harmonics_solve_the_eigenproblem(curved):
+    graph = kernel_graph(curved)
+    h = harmonics(graph)
+    a = graph.operator.toarray() if sp.issparse(graph.operator) else graph.operator
+    assert a @ h.psi == pytest.approx(h.psi * h.eigenvalues, abs=1e-10)
+    assert h.psi.T @ h.psi == pytest.approx(np.eye(h.k), abs=1e-10)
+    assert np.sqrt(graph.degrees) @ h.psi == pytest.approx(0, abs=1e-10)
+    assert (np.diff(h.eigenvalues) <= 1e-12).all()
+    assert h.k == len(curved) - 1
+
+
+def test_sparse_solver_agrees_with_dense():
+    rng = np.random.RandomState(1)
+    rows = rng.uniform(0, 1, (1500, 3)) * [3, 2, 1]
+    graph = kernel_graph(rows, n_neighbors=10, max_neighbors=30)
+    assert sp.issparse(graph.kernel)
+    assert graph.n_rows > cpu.DENSE_EIGEN_ROWS
+    values, vectors = np.linalg.eigh(graph.operator.toarray())
+    h = harmonics(graph, 20)
+    assert h.eigenvalues == pytest.approx(values[::-1][1:21], abs=1e-8)
+    gap = np.flatnonzero(-np.diff(values[::-1][1:22]) > 1e-3)[-1] + 1
+    assert projector(h.psi[:, :gap]) == pytest.approx(projector(vectors[:, ::-1][:, 1 : gap + 1]), abs=1e-6)
+
+
+def test_scale_does_not_depend_on_the_number_of_rows():
+    rng = np.random.RandomState(0)
+    for n in (100, 400):
+        h = harmonics(kernel_graph(rng.randn(n, 3)), 10)
+        stationary = h.degrees / h.degrees.sum()
+        assert stationary @ h.phi**2 == pytest.approx(np.ones(10))
+        assert stationary @ h.phi == pytest.approx(np.zeros(10), abs=1e-9)
+
+
+def test_signs_are_canonical(curved):
+    h = harmonics(kernel_graph(curved))
+    largest = np.argmax(np.abs(h.psi), axis=0)
+    assert (h.psi[largest, np.arange(h.k)] > 0).all()
+
+
+@pytest.mark.parametrize("k", [1, 2, 10, None])
+def test_disconnected_graph(k):
+    rng = np.random.RandomState(0)
+    rows = np.r_[rng.randn(30, 2), 100 + rng.randn(20, 2), -100 + rng.randn(10, 2)]
+    graph = kernel_graph(rows, n_neighbors=4)
+    with pytest.warns(DisconnectedGraphWarning, match=r"dataset 7 has 3 components \(sizes 30, 20, 10\)"):
+        h = harmonics(graph, k, name="dataset 7")
+    assert h.eigenvalues[:2] == pytest.approx(np.ones(min(h.k, 2)))
+    assert h.psi.T @ h.psi == pytest.approx(np.eye(h.k), abs=1e-10)
+    assert np.sqrt(graph.degrees) @ h.psi == pytest.approx(0, abs=1e-10)
+    for component in range(3):  # eigenvalue 1: constant on every component
+        phi = h.phi[graph.components == component, :2]
+        assert phi == pytest.approx(np.broadcast_to(phi[0], phi.shape), abs=1e-9)
+    if h.k > 2:
+        assert h.eigenvalues[2] < 1 - 1e-6
+
+
+def test_permuting_rows_permutes_harmonics(curved, rng):
+    order = rng.permutation(len(curved))
+    one, two = harmonics(kernel_graph(curved)), harmonics(kernel_graph(curved[order]))
+    assert two.eigenvalues == pytest.approx(one.eigenvalues, abs=1e-10)
+    assert two.psi[:, :10] == pytest.approx(one.psi[order][:, :10], abs=1e-7)
+
+
+def test_fourier_transform_and_back(curved):
+    graph = kernel_graph(curved)
+    h = harmonics(graph)
+    trivial = np.sqrt(graph.degrees / graph.degrees.sum())
+    signal = curved - np.outer(trivial, trivial @ curved)
+    assert h.inverse_gft(h.gft(signal)) == pytest.approx(signal, abs=1e-10)
+    assert h.gft(sp.csr_matrix(curved)) == pytest.approx(h.gft(curved))
+    with pytest.raises(ValueError, match="59 rows"):
+        h.gft(curved[1:])
+
+
+def test_diffusion_map(curved):
+    h = harmonics(kernel_graph(curved), 10)
+    assert h.diffusion_map(0) == pytest.approx(h.phi)
+    assert h.diffusion_map(2.5) == pytest.approx(h.phi * np.clip(h.eigenvalues, 0, 1) ** 2.5)
+    assert h.truncate(4).diffusion_map(1) == pytest.approx(h.diffusion_map(1)[:, :4])
+    with pytest.raises(ValueError, match="t must be"):
+        h.diffusion_map(-1)
+
+
+def test_extension_reproduces_known_rows(curved):
+    graph = kernel_graph(curved, bandwidth=1.5, thresh=0)
+    h = harmonics(graph, 5)
+    transitions, _ = graph.extend(curved)
+    assert h.extend(transitions) == pytest.approx(h.phi, abs=1e-6)
+
+
+@pytest.mark.parametrize("bad", [0, 60, 2.0])
+def test_bad_k(curved, bad):
+    with pytest.raises(ValueError, match="k must be"):
+        harmonics(kernel_graph(curved), bad)
+
+
+def test_solver_falls_back_when_arpack_does_not_converge(monkeypatch):
+    rng = np.random.RandomState(1)
+    graph = kernel_graph(rng.uniform(0, 1, (900, 2)), n_neighbors=10, max_neighbors=30)
+    expected = harmonics(graph, 6)
+
+    def fail(*args, **kwargs):
+        raise ArpackNoConvergence("no", np.empty(0), np.empty((0, 0)))
+
+    monkeypatch.setattr(cpu, "eigsh", fail)
+    assert harmonics(graph, 6).eigenvalues == pytest.approx(expected.eigenvalues, abs=1e-6)
+    monkeypatch.setattr(cpu, "lobpcg", lambda operator, start, **kw: (np.ones(6), start))
+    with pytest.raises(RuntimeError, match="n_harmonics"):
+        harmonics(graph, 6)
