@@ -1,0 +1,179 @@
+"""Models in one file: arrays in a ``.npz``, everything else in a JSON header; nothing is ever executed.
+
+A model is a tree of a few known types (arrays, sparse matrices, the package's frozen dataclasses,
+lists, dicts, numbers, text). Saving writes the arrays as entries and the tree as JSON that refers to
+them; loading rebuilds the tree from the types named here and refuses anything else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import uuid
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from harmonicalign._exceptions import ModelFileError
+
+__all__ = ["read_tree", "write_tree"]
+
+FORMAT = 1
+"""Raised whenever an older reader could not make sense of a new file."""
+
+_HEADER = "header"
+_MAGIC = "harmonicalign model"
+
+
+def write_tree(path: str | os.PathLike[str], tree: Any, types: Mapping[str, type]) -> Path:
+    """Write a tree to `path`, all of it or nothing.
+
+    The file is written under a temporary name in the same folder and then renamed, so an
+    interruption leaves an earlier file whole.
+    """
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise ValueError(f"path is {str(path)!r}; a model file ends in .npz")
+    arrays: dict[str, Any] = {}
+    names = {cls: name for name, cls in types.items()}
+    header = {"magic": _MAGIC, "format": FORMAT, "tree": _encode(tree, arrays, names, "model")}
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    # Permissions follow the umask, as with `open`; `tempfile` makes files that only their owner can read.
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **{_HEADER: text, **arrays})
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def read_tree(path: str | os.PathLike[str], types: Mapping[str, type]) -> Any:
+    """Read a tree that `write_tree` wrote; any other file raises `ModelFileError`."""
+    path = Path(path)
+    try:
+        _check_sizes(path)
+        with np.load(path, allow_pickle=False) as stored:
+            header = json.loads(bytes(stored[_HEADER]).decode())
+            if not isinstance(header, dict) or header.get("magic") != _MAGIC:
+                raise ModelFileError(f"{path} is not a harmonicalign model")
+            if header.get("format") not in range(1, FORMAT + 1):
+                raise ModelFileError(
+                    f"{path} has model format {header.get('format')}; this version reads up to {FORMAT}. "
+                    "Upgrade harmonicalign to load it"
+                )
+            return _decode(header["tree"], stored, types)
+    except ModelFileError:
+        raise
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read as a model: {error}") from error
+    except Exception as error:  # whatever a damaged or hostile file provokes
+        raise ModelFileError(
+            f"{path} is damaged or not a harmonicalign model ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _check_sizes(path: Path) -> None:
+    """Refuse archives that expand: entries are stored as they are, so together they fit into the file."""
+    with zipfile.ZipFile(path) as archive:
+        promised = sum(entry.file_size for entry in archive.infolist())
+    size = path.stat().st_size
+    if promised > size:
+        raise ModelFileError(
+            f"{path} has {size} bytes but claims to hold {promised}; model files are not compressed, "
+            "so it is damaged or not a harmonicalign model"
+        )
+
+
+def _encode(value: Any, arrays: dict[str, Any], names: Mapping[type, str], where: str) -> Any:
+    """JSON for `value`; arrays go to `arrays` under the name of the place where they stand."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, int | float):
+        # JSON has no infinities and no NaN.
+        return value if isinstance(value, int) or np.isfinite(value) else {"float": repr(value)}
+    if isinstance(value, str | bool):
+        return value
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":
+            items = [_encode(v, arrays, names, f"{where}.{i}") for i, v in enumerate(value.ravel())]
+            return {"objects": items, "shape": list(value.shape)}
+        if value.dtype.hasobject:
+            raise ValueError(f"{where} is a structured array with objects, which a model file cannot hold")
+        arrays[where] = value
+        return {"array": where}
+    if sp.issparse(value):
+        matrix = value.tocsr()
+        arrays.update(
+            {
+                f"{where}.data": matrix.data,
+                f"{where}.indices": matrix.indices,
+                f"{where}.indptr": matrix.indptr,
+            }
+        )
+        return {"csr": where, "shape": list(matrix.shape)}
+    if type(value) in names:
+        fields = {
+            f.name: _encode(getattr(value, f.name), arrays, names, f"{where}.{f.name}")
+            for f in dataclasses.fields(value)
+        }
+        return {"type": names[type(value)], "fields": fields}
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {kind: [_encode(v, arrays, names, f"{where}.{i}") for i, v in enumerate(value)]}
+    if isinstance(value, Mapping):
+        items = [
+            [_encode(k, arrays, names, f"{where}.key{i}"), _encode(v, arrays, names, f"{where}.{i}")]
+            for i, (k, v) in enumerate(value.items())
+        ]
+        return {"dict": items}
+    raise ValueError(
+        f"{where} is a {type(value).__name__}, which a model file cannot hold"
+        + ("; give numbers instead of a function to save the model" if callable(value) else "")
+    )
+
+
+def _decode(node: Any, stored: Any, types: Mapping[str, type]) -> Any:
+    if not isinstance(node, dict):
+        return node
+    if "array" in node:
+        return stored[node["array"]]
+    if "csr" in node:
+        parts = tuple(stored[f"{node['csr']}.{part}"] for part in ("data", "indices", "indptr"))
+        matrix = sp.csr_matrix(parts, shape=tuple(node["shape"]))
+        matrix.check_format(full_check=True)
+        return matrix
+    if "type" in node:
+        if node["type"] not in types:
+            raise ValueError(f"the header names the unknown type {node['type']!r}")
+        return types[node["type"]](**{k: _decode(v, stored, types) for k, v in node["fields"].items()})
+    if "list" in node:
+        return [_decode(v, stored, types) for v in node["list"]]
+    if "tuple" in node:
+        return tuple(_decode(v, stored, types) for v in node["tuple"])
+    if "dict" in node:
+        return {_decode(k, stored, types): _decode(v, stored, types) for k, v in node["dict"]}
+    if "objects" in node:
+        # One by one: numpy would make a table of a list of lists.
+        objects = np.empty(len(node["objects"]), dtype=object)
+        for i, item in enumerate(node["objects"]):
+            objects[i] = _decode(item, stored, types)
+        return objects.reshape(node["shape"])
+    if "float" in node:
+        return float(node["float"])
+    raise ValueError(f"the header holds a value of an unknown kind: {sorted(map(str, node))}")
