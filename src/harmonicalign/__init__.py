@@ -1,6 +1,6 @@
 """Harmonic Alignment: one geometry for datasets that share no points."""
 
-from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
+from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning, ModelFileError
 from harmonicalign._version import __version__
 from harmonicalign.align import Alignment, MultiAlignment, align, calibrate, multi_align
 from harmonicalign.bands import bandlimiting_weights, itersine_windows
@@ -17,6 +17,7 @@ __all__ = [
     "HarmonicAlignment",
     "Harmonics",
     "Joint",
+    "ModelFileError",
     "MultiAlignment",
     "__version__",
     "align",

@@ -1,6 +1,6 @@
-"""Warnings that users may want to catch by class."""
+"""Warnings and errors that users may want to catch by class."""
 
-__all__ = ["AlignmentWarning", "DisconnectedGraphWarning"]
+__all__ = ["AlignmentWarning", "DisconnectedGraphWarning", "ModelFileError"]
 
 
 class AlignmentWarning(UserWarning):
@@ -9,3 +9,7 @@ class AlignmentWarning(UserWarning):
 
 class DisconnectedGraphWarning(AlignmentWarning):
     """A graph that falls apart into several components."""
+
+
+class ModelFileError(ValueError):
+    """A model file that is damaged, foreign or too new."""

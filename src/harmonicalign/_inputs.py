@@ -63,7 +63,7 @@ class Inputs:
         return out
 
 
-def parse(x: Any, batch: Any = None, signals: Any = None) -> Inputs:
+def parse(x: Any, batch: Any = None, signals: Any = None, *, corresponding: bool = True) -> Inputs:
     """Bring any accepted input to a list of datasets.
 
     Parameters
@@ -74,6 +74,8 @@ def parse(x: Any, batch: Any = None, signals: Any = None) -> Inputs:
         With one matrix: the dataset of every row.
     signals
         Corresponding signals in the same form as `x`; by default the datasets themselves.
+    corresponding
+        Whether column j must mean the same in all signals; False where links say what corresponds.
     """
     form, keys, rows, containers = _split("X", x, batch)
     datasets = [check_rows(_label(form, key), c, min_rows=3) for key, c in zip(keys, containers, strict=True)]
@@ -84,14 +86,16 @@ def parse(x: Any, batch: Any = None, signals: Any = None) -> Inputs:
         signal_containers = _split_like(signals, form, keys, rows, [d.shape[0] for d in datasets])
         given = True
     name = "signals" if given else "X"
-    signal_containers, signal_names = _by_name(signal_containers, keys, name)
+    signal_names = None
+    if corresponding:
+        signal_containers, signal_names = _by_name(signal_containers, keys, name)
     checked = (
         [check_rows(f"signals of {key!r}", s) for key, s in zip(keys, signal_containers, strict=True)]
         if given or signal_names is not None
         else datasets
     )
     widths = [s.shape[1] for s in checked]
-    if len(set(widths)) > 1:
+    if corresponding and len(set(widths)) > 1:
         raise ValueError(
             f"{name} has {', '.join(map(str, widths))} columns in its {len(widths)} datasets; signals must "
             "correspond column by column: pass signals=[…] with columns that mean the same in all datasets, "

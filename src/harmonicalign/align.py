@@ -59,6 +59,17 @@ class Alignment:
         """The bandlimited correlation C, (k_x, k_y)."""
         return np.asarray(self.band_weights * self.products)
 
+    @property
+    def transposed(self) -> Alignment:
+        """The same alignment with the datasets in the other order."""
+        return replace(
+            self,
+            harmonics=self.harmonics[::-1],
+            products=self.products.T,
+            band_weights=self.band_weights.T,
+            rotation=self.rotation.T,
+        )
+
 
 @dataclass(frozen=True)
 class MultiAlignment:
@@ -79,6 +90,8 @@ class MultiAlignment:
         """``T_{i→j}``; the identity for i = j, the transpose of ``T_{j→i}`` for i > j."""
         if i == j:
             return np.eye(self.harmonics[i].k)
+        if (min(i, j), max(i, j)) not in self.pairs:
+            raise ValueError(f"datasets {i} and {j} were not aligned with each other, only through others")
         return self.pairs[i, j].rotation if i < j else self.pairs[j, i].rotation.T
 
 

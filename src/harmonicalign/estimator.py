@@ -12,13 +12,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from harmonicalign._inputs import Inputs, parse
 from harmonicalign._progress import Progress
-from harmonicalign._validation import check_rows, random_state_from
-from harmonicalign.align import calibrate, joint_signal_basis, multi_align
-from harmonicalign.graph import kernel_graph
-from harmonicalign.harmonics import harmonics
-from harmonicalign.joint import Joint, joint_geometry, synchronize, unified_blocks
-from harmonicalign.reduction import reduce_rows
+from harmonicalign._validation import check_integer, check_rows, random_state_from
+from harmonicalign.align import MultiAlignment
+from harmonicalign.anchors import known_pairs
+from harmonicalign.confidence import row_confidence
+from harmonicalign.harmonics import Harmonics
+from harmonicalign.joint import Joint, joint_geometry
+from harmonicalign.links import link_signals
+from harmonicalign.models import PaperModel, RefinedModel, fit_paper, fit_refined
 from harmonicalign.settings import resolve
+from harmonicalign.significance import Significance, false_discovery
 
 __all__ = ["HarmonicAlignment"]
 
@@ -31,28 +34,33 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     Parameters
     ----------
     method
-        "paper": exactly Harmonic Alignment as published, with all features counted alike.
+        "refined", the default: learns which features correspond, and refines the alignment
+        through anchors. "paper": exactly Harmonic Alignment as published.
     n_neighbors
         Neighbours that set each row's kernel bandwidth; "auto" settles it from the data.
     n_pca
         Principal components of each dataset on which its graph is built; None uses all columns.
-    signal_pca
-        Rank of one joint projection of the signals; None uses them as they are.
     n_harmonics
         Harmonics per dataset; None means all of them (a full decomposition).
     n_bands
         Number ℓ of frequency bands.
-    first_band
-        0 (the lemma) or 1 (the sum as printed); see `bandlimiting_weights`.
     t
         Diffusion time of the map, a real number ≥ 0.
     calibrate
         Compare frequencies at one diffusion time; "auto" does so except for ``method="paper"``.
+    n_landmarks
+        "refined" finds the alignment on at most so many rows of each dataset, and then applies it
+        to all.
     frame
-        "blocks": the paper's unified map, one block of columns per dataset. "common": one frame
-        whose width does not grow with the number of datasets.
+        For "paper". "blocks": its unified map, one block of columns per dataset. "common": one
+        frame whose width does not grow with the number of datasets.
+    signal_pca
+        For "paper": rank of one joint projection of the signals; None uses them as they are.
+    first_band
+        0 (the lemma) or 1 (the sum as printed); see `bandlimiting_weights`.
     bandwidth, decay, thresh, anisotropy, max_neighbors, metric
-        The kernel; see `kernel_graph`.
+        The kernel; see `kernel_graph`. "auto" is the paper's choice there and a more local,
+        density-aware kernel for "refined".
     random_state
         Seed, `RandomState` or `Generator`. The global seed is never touched.
     verbose
@@ -62,8 +70,22 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     ----------
     embedding_ : list of arrays
         Aligned coordinates of every dataset.
-    alignment_ : MultiAlignment
-        Correlations and rotations between all pairs.
+    model_ : PaperModel or RefinedModel
+        Everything that was fitted.
+    feature_weights_ : array
+        "refined": weight of every signal, large where it corresponds.
+    feature_scores_ : array
+        Agreement of every signal across the datasets, in [−1, 1].
+    feature_selected_ : array of bool
+        Signals that correspond at a false discovery rate of 5 %.
+    share_ : float
+        Share of the signals' smooth variation that corresponds.
+    significance_ : Significance
+        z and p of the alignment against permuted features.
+    confidence_ : list of arrays
+        For every row, how well other datasets support its place, in [0, 1].
+    history_ : list of dict
+        The objective after every step of the refinement.
     harmonics_ : tuple of Harmonics
         The harmonics of every dataset.
     settings_ : Settings
@@ -71,7 +93,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     timings_ : dict
         Seconds per stage.
     joint_ : Joint
-        Graph and diffusion map over the aligned rows of all datasets; computed when first asked for.
+        Graph and diffusion map over the aligned rows of all datasets.
     keys_ : list
         Names of the datasets: positions, dictionary keys or batch labels.
     signal_names_ : list of str or None
@@ -80,31 +102,35 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     Examples
     --------
     >>> from harmonicalign import HarmonicAlignment
-    >>> from sklearn.datasets import load_digits
-    >>> x, y = load_digits().data[:300], load_digits().data[300:600]
-    >>> zx, zy = HarmonicAlignment(random_state=0).fit_transform([x, y])
-    >>> zx.shape, zy.shape
-    ((300, 200), (300, 200))
+    >>> from harmonicalign.datasets import load_digits_pair
+    >>> pair = load_digits_pair(preserved=0.5, n_x=200, n_y=200, random_state=0)
+    >>> model = HarmonicAlignment(random_state=0)
+    >>> zx, zy = model.fit_transform([pair.x, pair.y])
+    >>> zx.shape == zy.shape
+    True
+    >>> bool(model.significance_.p < 0.01)
+    True
     """
 
     def __init__(
         self,
         *,
-        method: str = "paper",
+        method: str = "refined",
         n_neighbors: int | str = "auto",
         n_pca: int | str | None = "auto",
-        signal_pca: int | None = None,
         n_harmonics: int | str | None = "auto",
         n_bands: int | str = "auto",
-        first_band: int = 0,
         t: float | str = "auto",
         calibrate: bool | str = "auto",
+        n_landmarks: int = 4000,
         frame: str = "blocks",
+        signal_pca: int | None = None,
+        first_band: int = 0,
         bandwidth: Any = "knn",
         decay: float = 2.0,
         thresh: float = 1e-4,
-        anisotropy: float = 1.0,
-        max_neighbors: int | None = None,
+        anisotropy: float | str = "auto",
+        max_neighbors: int | str | None = "auto",
         metric: str = "euclidean",
         random_state: Any = None,
         verbose: bool = False,
@@ -112,13 +138,14 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.method = method
         self.n_neighbors = n_neighbors
         self.n_pca = n_pca
-        self.signal_pca = signal_pca
         self.n_harmonics = n_harmonics
         self.n_bands = n_bands
-        self.first_band = first_band
         self.t = t
         self.calibrate = calibrate
+        self.n_landmarks = n_landmarks
         self.frame = frame
+        self.signal_pca = signal_pca
+        self.first_band = first_band
         self.bandwidth = bandwidth
         self.decay = decay
         self.thresh = thresh
@@ -128,7 +155,16 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, *, batch: Any = None, signals: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        batch: Any = None,
+        signals: Any = None,
+        anchors: Any = None,
+        links: Any = None,
+    ) -> Self:
         """Align datasets.
 
         Parameters
@@ -144,14 +180,24 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         signals
             Columns that mean the same in every dataset, in the form of `X`. By default the
             datasets themselves, so their columns must then correspond.
+        anchors
+            Rows known to match: an (m, 2) array of row numbers in two datasets, or a dict of such
+            arrays by pair of datasets.
+        links
+            For two datasets whose signals differ: a matrix of weights between the signals of the
+            first and those of the second (genes to proteins, orthologues); 0 is no link.
         """
         self._reset()
-        inputs = self._parse(X, batch, signals)
-        seed = random_state_from(self.random_state).randint(2**31)
+        inputs = self._parse(X, batch, signals, links)
+        self._signals_given = signals is not None
+        self._links = None if links is None else link_signals(links, *inputs.signals)
+        linked = [self._link(i, s) for i, s in enumerate(inputs.signals)]
+        method = "paper" if len(inputs.datasets) == 1 else self.method
+        self._seed = random_state_from(self.random_state).randint(2**31)
         progress = Progress(self.verbose)
-        settings = resolve(
+        self.settings_ = resolve(
             [d.shape for d in inputs.datasets],
-            method=self.method,
+            method=method,
             n_neighbors=self.n_neighbors,
             n_pca=None if self.metric != "euclidean" else self.n_pca,
             n_harmonics=self.n_harmonics,
@@ -159,40 +205,46 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             t=self.t,
             calibrate=self.calibrate,
         )
-        reductions, spectra = [], []
-        for i, (key, data) in enumerate(zip(inputs.keys, inputs.datasets, strict=True)):
-            with progress.stage(f"graph of {key!r}"):
-                reduction, rows = reduce_rows(data, settings.n_pca[i], seed)
-                graph = kernel_graph(rows, **self._kernel_options(settings.n_neighbors[i]))
-            with progress.stage(f"harmonics of {key!r}"):
-                spectra.append(
-                    harmonics(graph, settings.n_harmonics[i], random_state=seed, name=f"dataset {key!r}")
-                )
-            reductions.append(reduction)
-        with progress.stage("alignment"):
-            shared = calibrate(spectra) if settings.calibrate else tuple(spectra)
-            alignment = multi_align(
-                shared,
-                self._alignment_signals(inputs.signals, seed),
-                n_bands=settings.n_bands,
-                first_band=self.first_band,
+        names = [f"dataset {key!r}" for key in inputs.keys]
+        common: dict[str, Any] = {"first_band": self.first_band, "seed": self._seed, "progress": progress}
+        kernel = self._kernel_options(method)
+        if method == "paper":
+            self.model_: PaperModel | RefinedModel = fit_paper(
+                inputs.datasets,
+                linked,
+                names,
+                self.settings_,
+                kernel,
+                signal_pca=self.signal_pca,
+                common=self.frame == "common",
+                **common,
             )
-        self.settings_, self.timings_ = settings, progress.timings
-        self.reductions_, self.harmonics_, self.alignment_ = reductions, shared, alignment
-        self.keys_, self.signal_names_ = inputs.keys, inputs.signal_names
-        self._inputs, self._seed = inputs, seed
-        self.frames_ = synchronize(alignment) if self.frame == "common" else None
-        with progress.stage("unified map"):
-            self.embedding_ = [self._place(i, h.phi) for i, h in enumerate(shared)]
+        else:
+            self.model_ = fit_refined(
+                inputs.datasets,
+                linked,
+                names,
+                self.settings_,
+                kernel,
+                anchors=self._anchor_pairs(anchors, inputs),
+                n_landmarks=self.n_landmarks,
+                **common,
+            )
+        self.keys_, self.signal_names_, self.timings_ = inputs.keys, inputs.signal_names, progress.timings
+        self._inputs = inputs
+        self.embedding_ = self.model_.coordinates()
         self._n_features_out = self.embedding_[0].shape[1]
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, *, batch: Any = None, signals: Any = None) -> Any:
-        """Align datasets and return their aligned coordinates in the form of the input."""
-        self.fit(X, batch=batch, signals=signals)
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Align datasets and return their aligned coordinates in the form of the input.
+
+        Parameters as in `fit`.
+        """
+        self.fit(X, **fit_params)
         return self._hand_back(self._inputs, self.embedding_)
 
-    def transform(self, X: Any, *, dataset: Any = None) -> Any:
+    def transform(self, X: Any, *, dataset: Any = None, signals: Any = None) -> Any:
         """Aligned coordinates of rows of a known dataset, new or old.
 
         Parameters
@@ -202,28 +254,31 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         dataset
             Which dataset the rows belong to: its position, key or batch label. May be left out if
             the model was fitted on one dataset.
+        signals
+            Signals of the rows, if `fit` was given signals apart from the datasets.
 
         Returns
         -------
         coordinates
             Rows that were in the fit get the coordinates they had there; others are placed by
-            the Nyström extension of the dataset's harmonics.
+            the extension of the fitted maps and harmonics.
         """
         check_is_fitted(self, "embedding_")
         if dataset is None and len(self.keys_) > 1:
-            inputs = parse(X)
+            inputs = parse(X, signals=signals)
             if inputs.keys != self.keys_:
                 raise ValueError(
                     f"transform got the datasets {inputs.keys}, the model knows {self.keys_}; "
                     "name the one these rows belong to: transform(rows, dataset=…)"
                 )
-            return self._hand_back(inputs, [self._extend(i, d) for i, d in enumerate(inputs.datasets)])
+            parts = zip(inputs.datasets, inputs.signals, strict=True)
+            return self._hand_back(inputs, [self._extend(i, d, s) for i, (d, s) in enumerate(parts)])
         position = 0 if dataset is None else self._position(dataset)
         if len(self.keys_) == 1 and self._inputs.form == "single":
             rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         else:
             rows = check_rows("X", X)
-        return self._wrap(self._extend(position, rows), X)
+        return self._wrap(self._extend(position, rows, self._new_signals(position, X, rows, signals)), X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the aligned coordinates: harmonic0, harmonic1, …"""
@@ -242,22 +297,92 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     def joint_(self) -> Joint:
         """Graph and diffusion map over the aligned rows of all datasets."""
         check_is_fitted(self, "embedding_")
+        if isinstance(self.model_, RefinedModel):
+            return self.model_.joint
         return joint_geometry(self.embedding_, random_state=self._seed)
+
+    @cached_property
+    def confidence_(self) -> list[Array]:
+        """How well other datasets support each row's place."""
+        check_is_fitted(self, "embedding_")
+        rows = self.joint_.graph.rows
+        assert rows is not None
+        return row_confidence(self.joint_.split(rows), random_state=self._seed)
+
+    @property
+    def harmonics_(self) -> tuple[Harmonics, ...]:
+        """Harmonics of every dataset."""
+        return self._fitted_model().harmonics
+
+    @property
+    def alignment_(self) -> MultiAlignment:
+        """Correlations and rotations between pairs of datasets."""
+        model = self._fitted_model()
+        if isinstance(model, PaperModel):
+            return model.alignment
+        # Refinements have the parent first; here the smaller number comes first.
+        pairs = {}
+        for i, refinement in model.refinements.items():
+            j = model.space.parents[i]
+            pairs[min(i, j), max(i, j)] = refinement.alignment if j < i else refinement.alignment.transposed
+        return MultiAlignment(model.harmonics, pairs)
+
+    @property
+    def feature_weights_(self) -> Array:
+        """Weight of every signal, large where it corresponds."""
+        return self._refined().correspondence.weights
+
+    @property
+    def feature_scores_(self) -> Array:
+        """Agreement of every signal across the datasets."""
+        return self._refined().correspondence.scores
+
+    @property
+    def feature_selected_(self) -> Array:
+        """Signals that correspond at a false discovery rate of 5 %."""
+        return false_discovery(self._refined().correspondence.p_values)
+
+    @property
+    def share_(self) -> float:
+        """Share of the signals' smooth variation that corresponds."""
+        return self._refined().correspondence.share
+
+    @property
+    def significance_(self) -> Significance:
+        """Permutation test of the alignment; of the weakest pair where there are several."""
+        return self._refined().significance
+
+    @property
+    def history_(self) -> list[dict[str, Any]]:
+        """The objective after every step of the refinement."""
+        refinements = self._refined().refinements
+        return [{"dataset": self.keys_[i], **step} for i, r in refinements.items() for step in r.history]
+
+    def _fitted_model(self) -> PaperModel | RefinedModel:
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    def _refined(self) -> RefinedModel:
+        model = self._fitted_model()
+        if not isinstance(model, RefinedModel):
+            raise AttributeError("only a refined alignment of two or more datasets has this")
+        return model
 
     def _reset(self) -> None:
         """Forget an earlier fit, so that fitting again equals fitting anew."""
-        if self.method != "paper":
-            raise ValueError(f"method is {self.method!r}; expected 'paper'")
+        if self.method not in ("refined", "paper"):
+            raise ValueError(f"method is {self.method!r}; expected 'refined' or 'paper'")
         if self.frame not in ("blocks", "common"):
             raise ValueError(f"frame is {self.frame!r}; expected 'blocks' or 'common'")
+        check_integer("n_landmarks", self.n_landmarks, minimum=10)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
-    def _parse(self, X: Any, batch: Any, signals: Any) -> Inputs:
+    def _parse(self, X: Any, batch: Any, signals: Any, links: Any) -> Inputs:
         if not isinstance(X, list | tuple | dict) and batch is None:
             # One plain matrix: scikit-learn's own checks give its messages and remember its names.
             validate_data(self, X, accept_sparse=True, dtype=None, ensure_min_samples=3)
-        inputs = parse(X, batch, signals)
+        inputs = parse(X, batch, signals, corresponding=links is None)
         widths = {d.shape[1] for d in inputs.datasets}
         if len(widths) == 1:
             self.n_features_in_ = widths.pop()
@@ -266,53 +391,72 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return inputs
 
-    def _kernel_options(self, n_neighbors: int) -> dict[str, Any]:
+    def _kernel_options(self, method: str) -> dict[str, Any]:
+        paper = method == "paper"
         return {
-            "n_neighbors": n_neighbors,
             "bandwidth": self.bandwidth,
             "decay": self.decay,
             "thresh": self.thresh,
-            "anisotropy": self.anisotropy,
+            "anisotropy": (1.0 if paper else 0.5) if self.anisotropy == "auto" else self.anisotropy,
             "metric": self.metric,
-            "max_neighbors": self.max_neighbors,
+            "max_neighbors": (None if paper else 45) if self.max_neighbors == "auto" else self.max_neighbors,
         }
 
-    def _alignment_signals(self, signals: list[Any], seed: int) -> list[Any]:
-        if self.signal_pca is None:
-            return signals
-        basis = joint_signal_basis(signals, self.signal_pca, seed)
-        return [np.asarray(s @ basis) for s in signals]
+    def _anchor_pairs(self, anchors: Any, inputs: Inputs) -> dict[tuple[int, int], Any]:
+        """Known pairs by numbers of datasets, checked."""
+        if anchors is None:
+            return {}
+        if not isinstance(anchors, dict):
+            if len(inputs.keys) != 2:
+                raise ValueError(
+                    "anchors for more than two datasets must be a dict: {(dataset, dataset): pairs}"
+                )
+            anchors = {(inputs.keys[0], inputs.keys[1]): anchors}
+        out = {}
+        for (a, b), pairs in anchors.items():
+            i, j = (_position_of(key, inputs.keys, "anchors") for key in (a, b))
+            known_pairs(pairs, inputs.datasets[i].shape[0], inputs.datasets[j].shape[0])
+            out[i, j] = np.asarray(pairs)
+        return out
 
-    def _place(self, i: int, phi: Array) -> Array:
-        """Aligned coordinates of rows of dataset i from their diffusion coordinates."""
-        h, t = self.harmonics_[i], self.settings_.t
-        if self.frames_ is not None:
-            return np.asarray((phi * h.frequencies**t) @ self.frames_[i])
-        rotations = [self.alignment_.rotation(i, j) for j in range(len(self.keys_))]
-        return unified_blocks(phi, rotations, [other.frequencies for other in self.harmonics_], t)
+    def _link(self, i: int, signals: Any) -> Any:
+        """Signals of dataset i with linked columns side by side, where links were given."""
+        return signals if self._links is None else signals[:, self._links[i]]
 
-    def _extend(self, i: int, rows: Any) -> Array:
+    def _new_signals(self, i: int, X: Any, rows: Any, signals: Any) -> Any:
+        """Signals of new rows, by name where the fit matched by name."""
+        if isinstance(self.model_, PaperModel):
+            return rows
+        if signals is None:
+            if self._signals_given:
+                raise ValueError("the model was fitted with signals=…; give those of the new rows too")
+            signals = X
+        if self.signal_names_ is not None and hasattr(signals, "columns"):
+            missing = [name for name in self.signal_names_ if name not in set(map(str, signals.columns))]
+            if missing:
+                raise ValueError(
+                    f"signals lacks the column(s) {', '.join(missing[:5])} that the model was fitted with"
+                )
+            columns = {str(c): j for j, c in enumerate(signals.columns)}
+            signals = signals.iloc[:, [columns[name] for name in self.signal_names_]]
+        return check_rows("signals", signals)
+
+    def _extend(self, i: int, rows: Any, signals: Any) -> Array:
         """Coordinates of rows of dataset i; rows of the fit are recognised and keep theirs."""
-        h = self.harmonics_[i]
-        if h.graph.rows is None:
+        if self.metric != "euclidean":
             raise ValueError(f"transform needs rows, but the model was fitted with metric={self.metric!r}")
-        expected = self._inputs.datasets[i].shape[1]
-        if rows.shape[1] != expected:
+        fitted = self._inputs.datasets[i]
+        if rows.shape[1] != fitted.shape[1]:
             raise ValueError(
-                f"X has {rows.shape[1]} features; dataset {self.keys_[i]!r} was fitted with {expected}"
+                f"X has {rows.shape[1]} features; dataset {self.keys_[i]!r} was fitted with {fitted.shape[1]}"
             )
-        transitions, nearest = h.graph.extend(self.reductions_[i].apply(rows))
-        out = self._place(i, h.extend(transitions))
-        known = _equal_rows(self._inputs.datasets[i][nearest], rows)
+        out, nearest = self.model_.place(i, rows, self._link(i, signals))
+        known = _equal_rows(fitted[nearest], rows)
         out[known] = self.embedding_[i][nearest[known]]
         return out
 
     def _position(self, dataset: Any) -> int:
-        if dataset in self.keys_:
-            return self.keys_.index(dataset)
-        if isinstance(dataset, int | np.integer) and 0 <= dataset < len(self.keys_):
-            return int(dataset)
-        raise ValueError(f"dataset is {dataset!r}; the model knows {self.keys_}")
+        return _position_of(dataset, self.keys_, "dataset")
 
     def _hand_back(self, inputs: Inputs, results: list[Array]) -> Any:
         if inputs.form == "stacked":
@@ -342,6 +486,15 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.metric != "euclidean"
         return tags
+
+
+def _position_of(dataset: Any, keys: list[Any], name: str) -> int:
+    """Number of a dataset given its key or its number."""
+    if dataset in keys:
+        return keys.index(dataset)
+    if isinstance(dataset, int | np.integer) and 0 <= dataset < len(keys):
+        return int(dataset)
+    raise ValueError(f"{name} names {dataset!r}; the datasets are {keys}")
 
 
 def _equal_rows(a: Any, b: Any) -> Array:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from harmonicalign._validation import random_state_from
 
-__all__ = ["Reduction", "reduce_rows"]
+__all__ = ["Reduction", "leading_axes", "reduce_rows"]
 
 Array = np.ndarray[Any, Any]
 
@@ -62,3 +63,22 @@ def reduce_rows(x: Any, n_components: int | None, random_state: Any = 0) -> tupl
     pca = PCA(n_components, svd_solver=solver, random_state=random_state_from(random_state)).fit(x)
     reduction = Reduction(mean=pca.mean_, axes=pca.components_.T, variances=pca.explained_variance_)
     return reduction, reduction.apply(x)
+
+
+def leading_axes(x: Array, k: int, random_state: int = 0) -> Array:
+    """Leading right singular vectors of a plain matrix, (columns, k), without centring.
+
+    Small matrices are decomposed through the smaller Gram matrix, others by randomised subspace
+    iteration, which is several times quicker and finds the leading axes as well.
+    """
+    n, d = x.shape
+    k = min(k, n, d)
+    if min(n, d) <= 300:
+        if d <= n:
+            return np.asarray(scipy.linalg.eigh(x.T @ x, subset_by_index=[d - k, d - 1])[1][:, ::-1])
+        left = scipy.linalg.eigh(x @ x.T, subset_by_index=[n - k, n - 1])[1][:, ::-1]
+        return np.asarray(scipy.linalg.qr(x.T @ left, mode="economic")[0])
+    q = np.random.RandomState(random_state).standard_normal((d, min(d, n, k + 20)))
+    for _ in range(5):
+        q = scipy.linalg.qr(x.T @ scipy.linalg.qr(x @ q, mode="economic")[0], mode="economic")[0]
+    return np.asarray(q @ scipy.linalg.svd(x @ q, full_matrices=False)[2][:k].T)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from harmonicalign._validation import check_integer, check_number
 
 __all__ = ["Settings", "resolve"]
@@ -45,9 +47,10 @@ def resolve(
     a warning, where it has not. Every decision is logged.
     """
     reasons: dict[str, str] = {}
-    neighbours = [_neighbours(n_neighbors, n, i, reasons) for i, (n, _) in enumerate(shapes)]
-    widths = [_pca_width(n_pca, n, d, reasons) for n, d in shapes]
-    harmonics = [_harmonics(n_harmonics, n, i, reasons) for i, (n, _) in enumerate(shapes)]
+    paper = method == "paper"
+    neighbours = [_neighbours(n_neighbors, n, i, paper, reasons) for i, (n, _) in enumerate(shapes)]
+    widths = [_pca_width(n_pca, n, d, paper, reasons) for n, d in shapes]
+    harmonics = [_harmonics(n_harmonics, n, i, paper, reasons) for i, (n, _) in enumerate(shapes)]
     if isinstance(n_bands, str) and n_bands == "auto":
         bands = 8
         reasons["n_bands"] = "8: the paper's choice; results hardly depend on it"
@@ -61,10 +64,8 @@ def resolve(
         time = check_number("t", t, minimum=0)
         reasons["t"] = "as given"
     if calibrate == "auto":
-        calibrate = method != "paper"
-        reasons["calibrate"] = (
-            "the paper compares eigenvalues as they are" if method == "paper" else "default"
-        )
+        calibrate = not paper
+        reasons["calibrate"] = "the paper compares eigenvalues as they are" if paper else "sizes may differ"
     elif not isinstance(calibrate, bool):
         raise ValueError(f"calibrate must be True, False or 'auto', got {calibrate!r}")
     settings = Settings(neighbours, widths, harmonics, bands, time, calibrate, reasons)
@@ -73,33 +74,37 @@ def resolve(
     return settings
 
 
-def _neighbours(value: Any, n: int, i: int, reasons: dict[str, str]) -> int:
+def _neighbours(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str]) -> int:
     most = n - 1
     if isinstance(value, str):
         if value != "auto":
             raise ValueError(f"n_neighbors is {value!r}; expected 'auto' or a whole number")
-        # A tenth of a small dataset: a neighbourhood must stay local.
-        reasons["n_neighbors"] = "20, but at most a tenth of the rows and at least 5"
-        return min(most, 20, max(5, n // 10))
+        if not paper:
+            reasons["n_neighbors"] = "a third of the root of the rows, between 5 and 15"
+            return min(most, int(np.clip(round(n**0.5 / 3), 5, 15)))
+        # A fixed share of the rows spans the same distance however densely the manifold is sampled, so
+        # datasets of unequal size get like spectra.
+        reasons["n_neighbors"] = "4 % of the rows, at least 5, at most 400"
+        return min(most, 400, max(5, n // 25))
     return reduced("n_neighbors", check_integer("n_neighbors", value, minimum=1), most, i, reasons)
 
 
-def _pca_width(value: Any, n: int, d: int, reasons: dict[str, str]) -> int | None:
+def _pca_width(value: Any, n: int, d: int, paper: bool, reasons: dict[str, str]) -> int | None:
     if value is None:
         reasons["n_pca"] = "as given"
         return None
     if isinstance(value, str):
         if value != "auto":
             raise ValueError(f"n_pca is {value!r}; expected 'auto', None or a whole number")
-        reasons["n_pca"] = "100 principal components where there are more columns (Appendix A.3)"
-        width = 100
+        width = 100 if paper else 50
+        reasons["n_pca"] = f"{width} principal components where there are more columns"
     else:
         reasons["n_pca"] = "as given"
         width = check_integer("n_pca", value, minimum=1)
     return width if width < min(n, d) else None
 
 
-def _harmonics(value: Any, n: int, i: int, reasons: dict[str, str]) -> int:
+def _harmonics(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str]) -> int:
     most = n - 1
     if value is None:
         reasons["n_harmonics"] = "all, as asked"
@@ -107,6 +112,9 @@ def _harmonics(value: Any, n: int, i: int, reasons: dict[str, str]) -> int:
     if isinstance(value, str):
         if value != "auto":
             raise ValueError(f"n_harmonics is {value!r}; expected 'auto', None or a whole number")
+        if not paper:
+            reasons["n_harmonics"] = "50, but at most a quarter of the rows"
+            return min(most, 50, max(2, n // 4))
         reasons["n_harmonics"] = "100, or one less than the rows where there are fewer"
         return min(most, 100)
     number = check_integer("n_harmonics", value, minimum=1)

@@ -1,0 +1,206 @@
+"""Accuracy of alignment methods over a suite of real tasks, in one table.
+
+    python benchmarks/accuracy.py                      # every task whose data are there
+    python benchmarks/accuracy.py --tasks pancreas pbmc_all --methods none mnn default
+    python benchmarks/accuracy.py --mnist              # corrupted MNIST over p: 3 pairs x 3 matrices
+    python benchmarks/accuracy.py --ablation           # the default with parts switched off
+
+Accuracy is that of 5-nearest-neighbour labels across datasets, mixing the entropy of dataset labels
+among neighbours where classes are shared; see `tasks.score`. Each row is printed when it is known and
+appended to a CSV. Data are read as `tasks` says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tasks
+from sklearn.metrics import roc_auc_score
+
+from harmonicalign import HarmonicAlignment
+from harmonicalign import refine as refinement
+from harmonicalign.experiments import baselines
+
+METHODS = ("none", "mnn", "harmony", "scanorama", "paper", "default")
+DEFAULT_TASKS = [name for name in tasks.names() if not name.startswith("mnist_p") or name == "mnist_p35"]
+
+
+def run(method: str, datasets: list[Any], seed: int = 0) -> tuple[list[np.ndarray], Any]:
+    """Embeddings by one method, and the fitted model where it is ours."""
+    if method in ("default", "paper"):
+        name = "refined" if method == "default" else "paper"
+        model = HarmonicAlignment(method=name, random_state=seed).fit(datasets)
+        return model.embedding_, model
+    return baselines.get(method).fit_transform(datasets), None
+
+
+def measure(task: tasks.Task, method: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Scores, time and what the model says of itself."""
+    datasets = task.common or task.datasets
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with switched(options or {}):
+            embedding, model = run(method, datasets)
+    out: dict[str, Any] = {"task": task.name, "method": method, "seconds": time.perf_counter() - start}
+    out |= tasks.score(task, embedding)
+    if method == "default":
+        out |= {"share": model.share_, "p": model.significance_.p}
+        one_sided = np.concatenate(task.one_sided)
+        if one_sided.sum() > 10 and not one_sided.all():
+            out["confidence_auc"] = roc_auc_score(~one_sided, np.concatenate(model.confidence_))
+        if task.truth is not None and 0 < task.truth.mean() < 1:
+            varies = (
+                np.asarray(
+                    np.std(
+                        np.asarray(
+                            task.datasets[0].toarray()
+                            if hasattr(task.datasets[0], "toarray")
+                            else task.datasets[0]
+                        ),
+                        axis=0,
+                    )
+                )
+                > 0.02
+            )
+            out["weight_auc"] = roc_auc_score(task.truth[varies], model.feature_scores_[varies])
+            out["weight_auc_all"] = roc_auc_score(task.truth, model.feature_scores_)
+    return out
+
+
+class switched:
+    """Run with parts of the refinement switched off."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+
+    def __enter__(self) -> None:
+        import harmonicalign.models as models
+        import harmonicalign.space as space
+
+        self.saved = models.refine, space._local_shifts
+        options = dict(self.options)
+        if options.pop("no_shift", False):
+            space._local_shifts = lambda z, order, random_state: (None,) * len(z)
+        models.refine = partial(refinement.refine, **options)
+
+    def __exit__(self, *error: object) -> None:
+        import harmonicalign.models as models
+        import harmonicalign.space as space
+
+        models.refine, space._local_shifts = self.saved
+
+
+ABLATION: dict[str, dict[str, Any]] = {
+    "default": {},
+    "no learned weights": {"learn_weights": False},
+    "start: harmonics only": {"starts": ("harmonics",), "simple": False},
+    "start: columns only": {"starts": ("columns",), "simple": False},
+    "no simple explanations": {"simple": False},
+    "one round": {"n_rounds": 1},
+    "no local shift": {"no_shift": True},
+}
+
+
+def mnist_runs(percentages: tuple[int, ...]) -> Iterator[Callable[[], tasks.Task]]:
+    for p in percentages:
+        for pair in range(3):
+            for matrix in range(3):
+                yield partial(tasks.mnist, p, pair, matrix_seed=matrix)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", nargs="+", default=DEFAULT_TASKS)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--mnist", action="store_true", help="corrupted MNIST over p, default method")
+    parser.add_argument("--percentages", type=int, nargs="+", default=list(tasks.MNIST_PERCENTAGES))
+    parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--csv", type=Path, default=Path(__file__).parent / "results" / "accuracy.csv")
+    options = parser.parse_args()
+    options.csv.parent.mkdir(parents=True, exist_ok=True)
+    if options.mnist:
+        mnist_table(options)
+    elif options.ablation:
+        table(options, {name: partial(measure, method="default", options=o) for name, o in ABLATION.items()})
+    else:
+        table(options, {name: partial(measure, method=name) for name in options.methods})
+
+
+def record(path: Path, row: dict[str, Any]) -> None:
+    new = not path.exists()
+    fields = [
+        "task",
+        "method",
+        "accuracy",
+        "joint",
+        "mixing",
+        "seconds",
+        "share",
+        "p",
+        "confidence_auc",
+        "weight_auc",
+        "weight_auc_all",
+    ]
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, fields, extrasaction="ignore")
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def table(options: argparse.Namespace, methods: dict[str, Callable[[tasks.Task], dict[str, Any]]]) -> None:
+    print(f"{'task':<30}" + "".join(f"{name[:16]:>18}" for name in methods) + "   (accuracy/mixing)")
+    totals: dict[str, list[float]] = {name: [] for name in methods}
+    for task_name in options.tasks:
+        task = tasks.make(task_name)
+        line = f"{task_name:<30}"
+        for name, method in methods.items():
+            try:
+                row = method(task) | {"method": name}
+            except (ImportError, ValueError, MemoryError) as error:
+                print(f"{name} on {task_name}: {error}", file=sys.stderr)
+                line += f"{'-':>18}"
+                continue
+            record(options.csv, row)
+            totals[name].append(row["accuracy"])
+            line += f"{row['accuracy']:>12.3f}/{row['mixing']:.2f} "
+        print(line, flush=True)
+    print(f"{'mean':<30}" + "".join(f"{np.mean(v) if v else np.nan:>12.3f}      " for v in totals.values()))
+
+
+def mnist_table(options: argparse.Namespace) -> None:
+    print(
+        f"{'p %':>4} {'accuracy':>9} {'least':>6} {'weight AUC':>15} {'(all pixels)':>13} "
+        f"{'share':>6} {'p<.05':>6} {'s':>5}"
+    )
+    for p in options.percentages:
+        rows = [measure(make(), "default") for make in mnist_runs((p,))]
+        for row in rows:
+            record(options.csv, row)
+        auc = (
+            [row.get("weight_auc", np.nan) for row in rows],
+            [row.get("weight_auc_all", np.nan) for row in rows],
+        )
+        accuracy = [row["accuracy"] for row in rows]
+        print(
+            f"{p:>4} {np.mean(accuracy):>9.3f} {min(accuracy):>6.3f} "
+            f"{np.mean(auc[0]):>15.3f} {np.mean(auc[1]):>13.3f} "
+            f"{np.mean([row['share'] for row in rows]):>6.2f} "
+            f"{np.mean([row['p'] < 0.05 for row in rows]):>6.2f} "
+            f"{np.mean([row['seconds'] for row in rows]):>5.1f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+r"""Which features correspond: agreement of their spectral coefficients across two datasets.
+
+A feature that means the same on both sides has the same shape over the common manifold, so after
+the rotation T its Fourier coefficients agree. With ``x̂_s`` and ``ŷ_s`` the coefficients of signal s
+and Λ the eigenvalues, its score is
+
+.. math:: c_s = \mathrm{corr}(Λ \hat x_s,\; Λ T \hat y_s)
+
+and its weight grows with ``max(c_s, 0)²``. Scores of features paired with a wrong partner show what
+chance gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harmonicalign.align import orthogonalize
+
+__all__ = ["Correspondence", "correspondence", "learn_rotation", "scores"]
+
+Array = np.ndarray[Any, Any]
+
+_WRONG_PARTNERS = 500
+"""Signals that serve as wrong partners for all others."""
+
+
+@dataclass(frozen=True)
+class Correspondence:
+    """What the features say about an alignment.
+
+    Attributes
+    ----------
+    scores
+        ``c_s`` of every signal, in [−1, 1].
+    weights
+        ``w_s = max(c_s, 0)²``, raised to ``w_s + (1 − w_s)(4φ − 3)`` where the share φ is above three
+        quarters: where nearly all features correspond, so does one that says nothing of itself.
+    energy
+        How much a signal varies, smoothly, in both datasets (product of the norms of ``Λ x̂_s`` and
+        ``Λ ŷ_s``); signals that do not vary say nothing.
+    p_values
+        Probability of a score at least as large with a wrong partner.
+    share
+        Share φ of the energy in features that correspond, by Storey's estimate: a feature that
+        does not correspond agrees less with its partner than with half of the wrong ones every
+        other time, one that does hardly ever.
+    """
+
+    scores: Array
+    weights: Array
+    energy: Array
+    p_values: Array
+    share: float
+
+    @property
+    def agreement(self) -> float:
+        """Mean of ``max(c_s, 0)⁴``, weighted by energy.
+
+        A few features that agree well count for more than many that agree a little.
+        """
+        total = self.energy.sum()
+        return float(self.energy @ np.maximum(self.scores, 0) ** 4 / total) if total > 0 else 0.0
+
+
+def scores(rotation: Array, frequencies: Array, spectral_x: Array, spectral_y: Array) -> Array:
+    """Correlation ``c_s`` of every signal's coefficients across the datasets."""
+    a = frequencies[:, None] * spectral_x
+    b = frequencies[:, None] * (rotation @ spectral_y)
+    norm = np.linalg.norm(a, axis=0) * np.linalg.norm(b, axis=0)
+    return np.asarray(np.divide((a * b).sum(axis=0), norm, out=np.zeros(len(norm)), where=norm > 0))
+
+
+def learn_rotation(
+    band_weights: Array, frequencies: Array, spectral_x: Array, spectral_y: Array, n_iterations: int = 10
+) -> tuple[Array, Array, list[float]]:
+    """Rotation and feature weights that agree with each other, by alternation.
+
+    All features count alike at first; then each counts as much as its coefficients agree under
+    the current rotation. Stops when the weights no longer change.
+
+    Returns
+    -------
+    rotation, weights, history
+        `history` holds the objective, the weighted agreement ``Σ w_s c_s / Σ w_s``, of every step.
+    """
+    weights = np.ones(spectral_x.shape[1])
+    history: list[float] = []
+    rotation = np.eye(len(spectral_x), len(spectral_y))
+    for _ in range(n_iterations):
+        c = band_weights * ((spectral_x * weights) @ spectral_y.T)
+        rotation = orthogonalize(c, complete=False)[0]
+        found = scores(rotation, frequencies, spectral_x, spectral_y)
+        before, weights = weights, np.maximum(found, 0) ** 2
+        total = weights.sum()
+        history.append(float(weights @ found / total) if total > 0 else 0.0)
+        if total == 0:
+            weights = np.ones_like(weights)
+            break
+        if np.abs(weights - before).max() < 1e-3:
+            break
+    return rotation, weights, history
+
+
+def correspondence(
+    rotation: Array,
+    frequencies: Array,
+    spectral_x: Array,
+    spectral_y: Array,
+    random_state: np.random.RandomState,
+) -> Correspondence:
+    """Scores, weights and the share of what corresponds, under a given rotation."""
+    a, length_a = _unit_columns(frequencies[:, None] * spectral_x)
+    b, length_b = _unit_columns(frequencies[:, None] * (rotation @ spectral_y))
+    found, energy = (a * b).sum(axis=0), length_a * length_b
+    p_values = _wrong_partner_p(a, b, found, random_state)
+    total = energy.sum()
+    share = float(np.clip(1 - 2 * energy[p_values > 0.5].sum() / total, 0, 1)) if total > 0 else 0.0
+    weights = np.maximum(found, 0) ** 2
+    weights += (1 - weights) * max(0.0, 4 * share - 3)
+    if not weights.any():
+        weights = np.ones_like(weights)
+    return Correspondence(found, weights, energy, p_values, share)
+
+
+def _unit_columns(x: Array) -> tuple[Array, Array]:
+    """Columns at unit length, and their lengths; columns of zeros stay zero."""
+    length = np.linalg.norm(x, axis=0)
+    return np.divide(x, length, out=np.zeros_like(x), where=length > 0), length
+
+
+def _wrong_partner_p(a: Array, b: Array, found: Array, random_state: np.random.RandomState) -> Array:
+    """How often a wrong partner agrees at least as well, of either side's signal, averaged."""
+    d = a.shape[1]
+    if d == 1:
+        return np.full(1, 0.5)  # a single signal has no wrong partner
+    wrong = random_state.permutation(d)[:_WRONG_PARTNERS]
+    own = np.zeros((d, len(wrong)), dtype=bool)
+    own[wrong, np.arange(len(wrong))] = True
+    as_good = np.zeros(d)
+    for one, other in ((a, b), (b, a)):
+        as_good += ((one.T @ other[:, wrong] >= found[:, None]) & ~own).sum(axis=1)
+    n_wrong = len(wrong) - own.sum(axis=1)
+    return np.asarray((as_good / 2 + 1) / (n_wrong + 1))

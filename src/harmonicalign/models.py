@@ -1,0 +1,319 @@
+"""The two methods as fitted models: how each goes from datasets to coordinates, and places new rows.
+
+Both are immutable and know nothing of how users hand data over; `HarmonicAlignment` does that.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
+from harmonicalign._progress import Progress
+from harmonicalign.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
+from harmonicalign.anchors import known_pairs
+from harmonicalign.backends import cpu
+from harmonicalign.correspondence import Correspondence
+from harmonicalign.graph import kernel_graph
+from harmonicalign.harmonics import Harmonics, harmonics
+from harmonicalign.joint import Joint, joint_geometry, synchronize, unified_blocks
+from harmonicalign.reduction import Reduction, reduce_rows
+from harmonicalign.refine import Refinement, Side, refine, unit_rows
+from harmonicalign.settings import Settings
+from harmonicalign.significance import Significance
+from harmonicalign.space import JointSpace, joint_space, pooled_correspondence, spanning_tree
+
+__all__ = ["PaperModel", "RefinedModel", "fit_paper", "fit_refined"]
+
+Array = np.ndarray[Any, Any]
+
+_HUBS = 3
+"""Datasets with which every other one is aligned; the best of these pairs are then used."""
+
+
+@dataclass(frozen=True)
+class PaperModel:
+    """Harmonic Alignment as published: unified map, or a common frame.
+
+    Attributes
+    ----------
+    reductions
+        Principal components of every dataset's representation.
+    harmonics
+        Harmonics of every dataset.
+    alignment
+        Pairwise correlations and rotations.
+    frames
+        Rotations into a common frame; None for the unified map's blocks.
+    t
+        Diffusion time.
+    """
+
+    reductions: tuple[Reduction, ...]
+    harmonics: tuple[Harmonics, ...]
+    alignment: MultiAlignment
+    frames: tuple[Array, ...] | None
+    t: float
+
+    def coordinates(self) -> list[Array]:
+        """Aligned coordinates of every dataset's rows."""
+        return [self._rotate(i, h.phi) for i, h in enumerate(self.harmonics)]
+
+    def place(self, i: int, rows: Any, signals: Any) -> tuple[Array, Array]:
+        """Coordinates of rows of dataset i, and the fitted row nearest to each."""
+        h = self.harmonics[i]
+        transitions, nearest = h.graph.extend(self.reductions[i].apply(rows))
+        return self._rotate(i, h.extend(transitions)), nearest
+
+    def _rotate(self, i: int, phi: Array) -> Array:
+        if self.frames is not None:
+            return np.asarray((phi * self.harmonics[i].frequencies ** self.t) @ self.frames[i])
+        rotations = [self.alignment.rotation(i, j) for j in range(len(self.harmonics))]
+        return unified_blocks(phi, rotations, [h.frequencies for h in self.harmonics], self.t)
+
+
+def fit_paper(
+    datasets: Sequence[Any],
+    signals: Sequence[Any],
+    names: Sequence[str],
+    settings: Settings,
+    kernel: dict[str, Any],
+    *,
+    first_band: int,
+    signal_pca: int | None,
+    common: bool,
+    seed: int,
+    progress: Progress,
+) -> PaperModel:
+    """Alg. HarmonicAlignment and Alg. MultiAlignment."""
+    reductions, found = [], []
+    for i, (data, name) in enumerate(zip(datasets, names, strict=True)):
+        with progress.stage(f"graph of {name}"):
+            reduction, rows = reduce_rows(data, settings.n_pca[i], seed)
+            graph = kernel_graph(rows, n_neighbors=settings.n_neighbors[i], **kernel)
+        with progress.stage(f"harmonics of {name}"):
+            found.append(harmonics(graph, settings.n_harmonics[i], random_state=seed, name=name))
+        reductions.append(reduction)
+    with progress.stage("alignment"):
+        if signal_pca is not None:
+            basis = joint_signal_basis(signals, signal_pca, seed)
+            signals = [np.asarray(s @ basis) for s in signals]
+        shared = calibrate(found) if settings.calibrate else tuple(found)
+        alignment = multi_align(shared, signals, n_bands=settings.n_bands, first_band=first_band)
+        frames = tuple(synchronize(alignment)) if common else None
+    return PaperModel(tuple(reductions), shared, alignment, frames, settings.t)
+
+
+@dataclass(frozen=True)
+class RefinedModel:
+    """The default method: learned correspondence, anchors, and a joint diffusion map.
+
+    Attributes
+    ----------
+    reductions
+        Principal components of every dataset's representation.
+    landmarks
+        Rows of every dataset that took part in finding the alignment.
+    harmonics
+        Harmonics over those rows.
+    refinements
+        By dataset number, its refinement against its parent in the tree of datasets.
+    space
+        The joint space.
+    correspondence
+        What the features say, over all pairs.
+    significance
+        Permutation test of the weakest pair.
+    joint
+        Graph and harmonics over the joint coordinates of all rows.
+    t
+        Diffusion time of the joint map.
+    """
+
+    reductions: tuple[Reduction, ...]
+    landmarks: tuple[Array, ...]
+    harmonics: tuple[Harmonics, ...]
+    refinements: dict[int, Refinement]
+    space: JointSpace
+    correspondence: Correspondence
+    significance: Significance
+    joint: Joint
+    t: float
+
+    def coordinates(self) -> list[Array]:
+        """Joint diffusion map beside joint coordinates, for every dataset."""
+        rows = self.joint.graph.rows
+        assert rows is not None
+        return self.joint.split(self._embed(self.joint.harmonics.phi, rows))
+
+    def place(self, i: int, rows: Any, signals: Any) -> tuple[Array, Array]:
+        """Coordinates of rows of dataset i, and the fitted row nearest to each."""
+        z = self.space.place(i, self.reductions[i].apply(rows), signals)
+        transitions, _ = self.joint.graph.extend(z)
+        own = self.joint.graph.rows[self.joint.batch == i]  # type: ignore[index]
+        nearest = cpu.nearest(own, 1, z)[1][:, 0]
+        return self._embed(self.joint.harmonics.extend(transitions), z), nearest
+
+    def _embed(self, phi: Array, z: Array) -> Array:
+        return np.hstack([unit_rows(phi * self.joint.harmonics.frequencies**self.t), z])
+
+
+def fit_refined(
+    datasets: Sequence[Any],
+    signals: Sequence[Any],
+    names: Sequence[str],
+    settings: Settings,
+    kernel: dict[str, Any],
+    *,
+    first_band: int,
+    anchors: dict[tuple[int, int], Any],
+    n_landmarks: int,
+    seed: int,
+    progress: Progress,
+) -> RefinedModel:
+    """The default method."""
+    rng = np.random.RandomState(seed)
+    reductions, landmarks, sides = [], [], []
+    for i, (data, signal, name) in enumerate(zip(datasets, signals, names, strict=True)):
+        with progress.stage(f"graph of {name}"):
+            reduction, components = reduce_rows(data, settings.n_pca[i], seed)
+            chosen = _landmarks(len(components), n_landmarks, _anchored_rows(anchors, i), rng)
+            graph = kernel_graph(components[chosen], n_neighbors=settings.n_neighbors[i], **kernel)
+        with progress.stage(f"harmonics of {name}"), warnings.catch_warnings():
+            # Separate clusters are common in real data and this method copes with them.
+            warnings.simplefilter("ignore", DisconnectedGraphWarning)
+            found = harmonics(
+                graph, min(settings.n_harmonics[i], len(chosen) - 1), random_state=seed, name=name
+            )
+        reductions.append((reduction, components))
+        landmarks.append(chosen)
+        sides.append(
+            Side(components[chosen], signal[chosen] if len(chosen) < signal.shape[0] else signal, found)
+        )
+    refinements = _refine_pairs(
+        sides,
+        [len(c) for _, c in reductions],
+        names,
+        anchors,
+        landmarks,
+        settings,
+        first_band,
+        seed,
+        progress,
+    )
+    sizes = [(len(c), float(np.var(c, axis=0).sum())) for _, c in reductions]
+    agreement = {pair: r.kinship for pair, r in refinements.items()}
+    parents, order = spanning_tree(len(sides), agreement, sizes)
+    chosen_pairs = {
+        i: refinements[parents[i], i]
+        if (parents[i], i) in refinements
+        else refinements[i, parents[i]].reversed((sides[parents[i]], sides[i]))
+        for i in order[1:]
+    }
+    significance = max((r.significance for r in chosen_pairs.values()), key=lambda test: test.p)
+    _warn_of_chance(significance)
+    with progress.stage("joint space"):
+        space = joint_space(sides, parents, order, chosen_pairs, seed)
+        z = [space.place(i, c, s) for i, ((_, c), s) in enumerate(zip(reductions, signals, strict=True))]
+    with progress.stage("joint map"):
+        n = sum(map(len, z))
+        joint = joint_geometry(
+            z,
+            n_harmonics=int(np.clip(n // 20, min(10, n - 1), 100)),
+            n_neighbors=joint_neighbours(n),
+            anisotropy=kernel["anisotropy"],
+            random_state=seed,
+        )
+    return RefinedModel(
+        reductions=tuple(r for r, _ in reductions),
+        landmarks=tuple(landmarks),
+        harmonics=tuple(s.harmonics for s in sides),
+        refinements=chosen_pairs,
+        space=space,
+        correspondence=pooled_correspondence(list(chosen_pairs.values())),
+        significance=significance,
+        joint=joint,
+        t=settings.t,
+    )
+
+
+def joint_neighbours(n: int) -> int:
+    """Neighbours for a graph of n rows: local, but never so few that it falls apart."""
+    return int(np.clip(round(n**0.5 / 4), 5, 10))
+
+
+def _anchored_rows(anchors: dict[tuple[int, int], Any], i: int) -> Array:
+    """Rows of dataset i that have a known pair."""
+    rows = [np.asarray(pairs)[:, pair.index(i)] for pair, pairs in anchors.items() if i in pair]
+    return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=np.int64)
+
+
+def _landmarks(n: int, most: int, must: Array, rng: np.random.RandomState) -> Array:
+    """Rows that find the alignment: all of them, or a sample that holds the rows with known pairs."""
+    if n <= most:
+        return np.arange(n)
+    rest = np.setdiff1d(np.arange(n), must)
+    return np.sort(np.concatenate([must[:most], rng.permutation(rest)[: max(0, most - len(must))]]))
+
+
+def _known(anchors: dict[tuple[int, int], Any], x: int, y: int, landmarks: Sequence[Array]) -> Any:
+    """Known pairs between two datasets in terms of their landmarks, or None."""
+    pairs = anchors.get((x, y))
+    if pairs is None and (y, x) in anchors:
+        pairs = np.asarray(anchors[y, x])[:, ::-1]
+    if pairs is None or not len(pairs):
+        return None
+    numbers = [np.searchsorted(landmarks[d], np.asarray(pairs)[:, c]) for c, d in enumerate((x, y))]
+    return known_pairs(np.stack(numbers, axis=1), len(landmarks[x]), len(landmarks[y]))
+
+
+def _refine_pairs(
+    sides: Sequence[Side],
+    sizes: Sequence[int],
+    names: Sequence[str],
+    anchors: dict[tuple[int, int], Any],
+    landmarks: Sequence[Array],
+    settings: Settings,
+    first_band: int,
+    seed: int,
+    progress: Progress,
+) -> dict[tuple[int, int], Refinement]:
+    """Refinements of pairs of datasets, the larger one first.
+
+    Every dataset is aligned with each of the three largest, which leaves a choice of partners
+    without the cost of all pairs; and datasets with known pairs are aligned with each other.
+    """
+    order = sorted(
+        range(len(sides)), key=lambda i: (-sizes[i], -float(np.var(sides[i].components, axis=0).sum()))
+    )
+    pairs = [(a, b) for rank, a in enumerate(order[:_HUBS]) for b in order[rank + 1 :]]
+    for i, j in anchors:
+        if (i, j) not in pairs and (j, i) not in pairs:
+            pairs.append((i, j))
+    out = {}
+    for i, j in pairs:
+        with progress.stage(f"alignment of {names[i]} and {names[j]}"):
+            out[i, j] = refine(
+                sides[i],
+                sides[j],
+                n_bands=settings.n_bands,
+                first_band=first_band,
+                known=_known(anchors, i, j, landmarks),
+                random_state=seed,
+            )
+    return out
+
+
+def _warn_of_chance(significance: Significance) -> None:
+    if significance.p > 0.05:
+        warnings.warn(
+            f"the alignment is no better than chance ({significance}): permuted features agree as well. "
+            "Check that the columns of signals mean the same in every dataset and stand in the same order "
+            "(those of two separate PCAs or SVDs do not), that they vary, and that the datasets overlap",
+            AlignmentWarning,
+            stacklevel=4,
+        )

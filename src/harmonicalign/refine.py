@@ -1,0 +1,384 @@
+r"""Past the paper: learned correspondence, anchors, and a map between the datasets' own coordinates.
+
+The harmonics and the features find a first rotation (`harmonicalign.correspondence`). Rows that are
+mutual neighbours under it become anchors Π, and anchors determine an orthogonal map between the
+principal components of the two datasets by the formula that gave T its harmonics,
+
+.. math:: P_X^T\, Π\, P_Y = U Σ V^T, \qquad Q_X = P_X U, \quad Q_Y = P_Y V,
+
+in which now all features take part, whether they correspond or not. Anchors, map, rotation and
+weights improve each other for a few rounds. The share φ of the signals' energy that corresponds
+balances mapped coordinates Q against the weighted signals S, which are compared column by column:
+``J = [(1 − φ) Q, φ S]``, the rows of both at unit length.
+
+Several explanations of the two datasets are tried, from the simplest: nothing needs to be done; the
+columns correspond up to an offset; only some do, found from the columns or from the harmonics. A
+simpler one is kept if, under it, the datasets support each other nearly as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from harmonicalign.align import Alignment, calibrate, orthogonalize
+from harmonicalign.anchors import masses, mutual_neighbours
+from harmonicalign.bands import bandlimiting_weights
+from harmonicalign.confidence import row_confidence
+from harmonicalign.correspondence import Correspondence, correspondence, learn_rotation
+from harmonicalign.harmonics import Harmonics
+from harmonicalign.reduction import leading_axes
+from harmonicalign.significance import Significance, permutation_test
+
+__all__ = [
+    "LinearMap",
+    "Refinement",
+    "Side",
+    "blend",
+    "component_maps",
+    "refine",
+    "signal_maps",
+    "unit_rows",
+]
+
+Array = np.ndarray[Any, Any]
+Pair = tuple[Array, Array]
+
+N_AXES = 50
+"""Principal components of the weighted signals."""
+
+MOST_SIGNALS = 4000
+"""Above this many signals only those with the most shared, weighted energy enter the joint space."""
+
+_ENOUGH_SUPPORT = 0.9
+"""A simpler explanation is kept if it gives at least this part of the best one's support."""
+
+_MOST_GAIN = 4.0
+"""A direction's spread may differ between datasets; it is matched up to this factor, not beyond."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One dataset as the refinement sees it: some of its rows, in three descriptions.
+
+    Attributes
+    ----------
+    components
+        Principal components P of the representation, (n, p).
+    signals
+        Signals, (n, d), dense or CSR.
+    harmonics
+        Harmonics of the graph over the same rows.
+    """
+
+    components: Array
+    signals: Any
+    harmonics: Harmonics
+
+    def spectral(self) -> Array:
+        """Fourier coefficients of the centred signals, (k, d)."""
+        mean = np.asarray(self.signals.mean(axis=0)).ravel()
+        return self.harmonics.gft(self.signals) - np.outer(self.harmonics.psi.sum(axis=0), mean)
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """``rows ↦ rows · matrix + shift``, for dense and sparse rows."""
+
+    matrix: Array
+    shift: Array
+
+    def apply(self, rows: Any) -> Array:
+        """Image of the rows."""
+        return np.asarray(rows @ self.matrix) + self.shift
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """A refined alignment of two datasets.
+
+    Attributes
+    ----------
+    alignment
+        The rotation T between the harmonics, and the correlation it came from.
+    correspondence
+        Scores and weights of the features, and the share that corresponds.
+    pairing
+        Anchors Π between the rows that took part, (n_x, n_y).
+    maps
+        Maps of the two datasets' principal components into the first one's.
+    centres
+        Means of the two datasets' signals over their anchors: what corresponds is centred alike.
+    significance
+        Permutation test of the correspondence of the features.
+    support
+        Mean confidence of the rows of the better supported side, in [0, 1].
+    start
+        Which explanation was kept: "as is", "offset", "columns", "harmonics" or "anchors".
+    history
+        One record per step: the start, what was done, and the objective after it.
+    """
+
+    alignment: Alignment
+    correspondence: Correspondence
+    pairing: Any
+    maps: tuple[LinearMap, LinearMap]
+    centres: tuple[Array, Array]
+    significance: Significance
+    support: float
+    start: str
+    history: tuple[dict[str, Any], ...]
+
+    @property
+    def kinship(self) -> float:
+        """How well the two datasets belong together, in [0, 1].
+
+        They do if they support each other, and their features agree, and not by chance.
+        """
+        chance = 1.0 if self.significance.p <= 0.05 else 0.25
+        return chance * self.support * (1 + self.correspondence.agreement) / 2
+
+    def reversed(self, sides: tuple[Side, Side]) -> Refinement:
+        """The same refinement seen from the other side; `sides` are in the new order."""
+        return replace(
+            self,
+            alignment=self.alignment.transposed,
+            pairing=self.pairing.T.tocsr(),
+            maps=component_maps(sides, self.pairing.T.tocsr()),
+            centres=self.centres[::-1],
+        )
+
+
+def unit_rows(x: Array) -> Array:
+    """Rows scaled to unit length; a row of zeros stays zero."""
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    return np.asarray(np.divide(x, length, out=np.zeros_like(x), where=length > 0))
+
+
+def blend(q: Array, s: Array, share: float) -> Array:
+    """Joint coordinates ``[(1 − φ) Q, φ S]`` from rows of unit length."""
+    return np.hstack([(1 - share) * q, share * s])
+
+
+def refine(
+    x: Side,
+    y: Side,
+    *,
+    n_bands: int = 8,
+    first_band: int = 0,
+    n_rounds: int = 2,
+    n_steps: int = 3,
+    n_anchors: int = 10,
+    known: Any = None,
+    starts: Sequence[str] = ("harmonics", "columns"),
+    learn_weights: bool = True,
+    simple: bool = True,
+    random_state: int = 0,
+) -> Refinement:
+    """Align two datasets, learning which features correspond.
+
+    Parameters
+    ----------
+    x, y
+        The two datasets.
+    n_bands, first_band
+        See `harmonicalign.align`.
+    n_rounds, n_steps
+        Rounds, each of so many exchanges between anchors and map followed by one update of
+        rotation, weights and balance.
+    n_anchors
+        Neighbours in each direction for anchors.
+    known
+        Pairs of rows known to match, a sparse (n_x, n_y) matrix; they are then the start as well.
+    starts
+        Starts to try; the one whose features agree best is kept.
+    learn_weights
+        False counts all features alike, for comparison.
+    simple
+        False does not try the simpler explanations, for comparison.
+    random_state
+        Seed of the null distribution of scores.
+    """
+    k = min(x.harmonics.k, y.harmonics.k)
+    hx, hy = calibrate([x.harmonics.truncate(k), y.harmonics.truncate(k)])
+    sides = replace(x, harmonics=hx), replace(y, harmonics=hy)
+    spectral = sides[0].spectral(), sides[1].spectral()
+    bands = bandlimiting_weights(hx.frequencies, hy.frequencies, n_bands, first_band)
+    rotation, weights, objective = learn_rotation(
+        bands, hx.frequencies, *spectral, n_iterations=10 if learn_weights else 1
+    )
+    if not learn_weights:
+        weights = np.ones_like(weights)
+
+    def judge(turn: Array) -> Correspondence:
+        """What the features say of a rotation, against the same wrong partners every time."""
+        found = correspondence(turn, hx.frequencies, *spectral, np.random.RandomState(random_state))
+        return found if learn_weights else replace(found, weights=np.ones_like(found.weights))
+
+    significance = permutation_test(hx, hy, *spectral, n_bands=n_bands, random_state=random_state)
+
+    def outcome(
+        start: str, pairing: Any, joint: Pair, centres: Pair, share: float | None, steps: list[Any]
+    ) -> Refinement:
+        """Everything that follows from anchors; a share of 1 trusts all columns alike."""
+        products = hx.psi.T @ (pairing @ hy.psi)
+        turn, singular_values, rank = orthogonalize(products, complete=False)
+        found = judge(turn)
+        if share is not None:
+            found = replace(found, share=share, weights=np.ones_like(found.weights))
+        support = max(float(c.mean()) for c in row_confidence(joint, random_state=random_state))
+        steps.append({"start": start, "step": "anchors", "objective": found.agreement, "support": support})
+        return Refinement(
+            alignment=Alignment((hx, hy), products, np.ones_like(bands), turn, singular_values, rank),
+            correspondence=found,
+            pairing=pairing,
+            maps=component_maps(sides, pairing),
+            centres=centres,
+            significance=significance,
+            support=support,
+            start=start,
+            history=tuple(steps),
+        )
+
+    def run(start: str) -> Refinement:
+        steps = [{"start": start, "step": "weights", "objective": value} for value in objective]
+        joint, signals = _start(start, sides, rotation, weights, known)
+        share = 1.0
+        for _ in range(n_rounds):
+            for _ in range(n_steps):
+                pairing = mutual_neighbours(*joint, n_anchors, known=known)
+                maps = component_maps(sides, pairing)
+                mapped = maps[0].apply(sides[0].components), maps[1].apply(sides[1].components)
+                joint = _joint(mapped, signals, share)
+            centres = _centres(sides, pairing)
+            # Anchors are a second estimate of the correlation between harmonics.
+            found = judge(orthogonalize(hx.psi.T @ (pairing @ hy.psi), complete=False)[0])
+            share = found.share
+            axes = signal_maps(sides, centres, found, random_state)
+            signals = axes[0].apply(sides[0].signals), axes[1].apply(sides[1].signals)
+            joint = _joint(mapped, signals, share)
+            steps.append({"start": start, "step": "round", "objective": found.agreement})
+        return outcome(start, pairing, joint, centres, None, steps)
+
+    def run_offset(offset: bool) -> Refinement:
+        """All columns correspond: as they are, or up to one offset per column."""
+        means = [np.asarray(side.signals.mean(axis=0)).ravel() for side in sides]
+        middle = (means[0] + means[1]) / 2
+        centres: Pair = (middle, middle)
+        everything = np.ones(len(middle))
+        for _ in range(n_steps + 1 if offset else 1):
+            axes = _weighted_axes(sides, centres, everything, weights, random_state)
+            signals = axes[0].apply(sides[0].signals), axes[1].apply(sides[1].signals)
+            joint = unit_rows(signals[0]), unit_rows(signals[1])
+            pairing = mutual_neighbours(*joint, n_anchors)
+            if offset:
+                centres = _centres(sides, pairing)
+        return outcome("offset" if offset else "as is", pairing, joint, centres, 1.0, [])
+
+    if known is not None:
+        return run("anchors")
+    tried = [run(name) for name in starts]
+    best = max(tried, key=lambda r: r.correspondence.agreement)
+    if simple:
+        tried.append(run_offset(True))
+        if tried[-1].support >= _ENOUGH_SUPPORT * best.support:
+            best = tried[-1]
+            if significance.p > 0.05:
+                # The datasets can be laid on each other, but no feature says that they should be.
+                tried.append(run_offset(False))
+                best = tried[-1]
+    return replace(best, history=tuple(step for r in tried for step in r.history))
+
+
+def _joint(mapped: Pair, signals: Pair | None, share: float) -> Pair:
+    """Joint coordinates of both sides; without signals yet, the mapped components alone."""
+    q = unit_rows(mapped[0]), unit_rows(mapped[1])
+    if signals is None:
+        return q
+    s = unit_rows(signals[0]), unit_rows(signals[1])
+    return blend(q[0], s[0], share), blend(q[1], s[1], share)
+
+
+def _start(
+    name: str, sides: tuple[Side, Side], rotation: Array, weights: Array, known: Any
+) -> tuple[Pair, Pair | None]:
+    """Joint coordinates to begin with, and the signals that the first round goes on with."""
+    x, y = sides
+    if name == "anchors":
+        maps = component_maps(sides, known)
+        return _joint((maps[0].apply(x.components), maps[1].apply(y.components)), None, 1.0), None
+    mean_x, mean_y = (np.asarray(side.signals.mean(axis=0)).ravel() for side in sides)
+    if name == "columns":
+        # The hypothesis that all columns correspond as they are: only the common mean is taken off.
+        middle = (mean_x + mean_y) / 2
+        axes = _weighted_axes(sides, (middle, middle), np.ones_like(weights), weights)
+        signals = axes[0].apply(x.signals), axes[1].apply(y.signals)
+        return (unit_rows(signals[0]), unit_rows(signals[1])), signals
+    if name != "harmonics":
+        raise ValueError(f"starts holds {name!r}; expected 'harmonics' or 'columns'")
+    axes = _weighted_axes(sides, (mean_x, mean_y), weights, weights)
+    frequencies = x.harmonics.frequencies
+    ex = unit_rows(x.harmonics.phi * frequencies)
+    ey = unit_rows((y.harmonics.phi @ rotation.T) * frequencies)
+    sx, sy = unit_rows(axes[0].apply(x.signals)), unit_rows(axes[1].apply(y.signals))
+    return (np.hstack([ex, sx]), np.hstack([ey, sy])), None
+
+
+def component_maps(sides: tuple[Side, Side], pairing: Any) -> tuple[LinearMap, LinearMap]:
+    """Maps of both datasets' principal components into the first one's, through anchors.
+
+    The orthogonal factor is the polar factor of ``P_Xᵀ Π P_Y``, both centred on their anchors; a
+    direction's spread over the anchors is matched as well, within bounds.
+    """
+    px, py = sides[0].components, sides[1].components
+    mass_x, mass_y = masses(pairing)
+    mean_x, mean_y = mass_x @ px, mass_y @ py
+    u, _, vt = scipy.linalg.svd((px - mean_x).T @ (pairing @ (py - mean_y)), full_matrices=False)
+    spread_x = np.sqrt(mass_x @ ((px - mean_x) @ u) ** 2)
+    spread_y = np.sqrt(mass_y @ ((py - mean_y) @ vt.T) ** 2)
+    ratio = np.divide(spread_x, spread_y, out=np.ones_like(spread_x), where=spread_y > 0)
+    gain = np.clip(ratio, 1 / _MOST_GAIN, _MOST_GAIN)
+    matrix = (vt.T * gain) @ u.T
+    return LinearMap(np.eye(px.shape[1]), -mean_x), LinearMap(matrix, -mean_y @ matrix)
+
+
+def _centres(sides: tuple[Side, Side], pairing: Any) -> tuple[Array, Array]:
+    """Mean of each dataset's signals over its anchors."""
+    mass_x, mass_y = masses(pairing)
+    return np.asarray(mass_x @ sides[0].signals).ravel(), np.asarray(mass_y @ sides[1].signals).ravel()
+
+
+def signal_maps(
+    sides: Sequence[Side], centres: Sequence[Array], found: Correspondence, random_state: int
+) -> tuple[LinearMap, ...]:
+    """Maps of every dataset's signals to the joint principal components of the weighted signals."""
+    return _weighted_axes(sides, centres, found.weights, found.weights * found.energy, random_state)
+
+
+def _weighted_axes(
+    sides: Sequence[Side], centres: Sequence[Array], weights: Array, worth: Array, random_state: int = 0
+) -> tuple[LinearMap, ...]:
+    chosen = np.arange(len(weights))
+    if len(weights) > MOST_SIGNALS:
+        chosen = np.sort(np.argsort(-worth, kind="stable")[:MOST_SIGNALS])
+    stacked = np.vstack(
+        [
+            (_columns(s.signals, chosen) - c[chosen]) * weights[chosen]
+            for s, c in zip(sides, centres, strict=True)
+        ]
+    )
+    axes = leading_axes(stacked, N_AXES, random_state)
+    matrix = np.zeros((len(weights), axes.shape[1]))
+    matrix[chosen] = weights[chosen, None] * axes
+    return tuple(LinearMap(matrix, -c @ matrix) for c in centres)
+
+
+def _columns(signals: Any, chosen: Array) -> Array:
+    """Some columns of the signals as a plain array."""
+    part = signals if len(chosen) == signals.shape[1] else signals[:, chosen]
+    return np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64)

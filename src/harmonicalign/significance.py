@@ -1,0 +1,128 @@
+"""Is an alignment more than chance? A permutation test over the correspondence of the features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy import stats
+
+from harmonicalign.bands import bandlimiting_weights
+from harmonicalign.harmonics import Harmonics
+
+__all__ = ["Significance", "false_discovery", "permutation_test"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Significance:
+    """How far an alignment is from what wrongly paired features give.
+
+    Attributes
+    ----------
+    z
+        Observed agreement less the mean under permutation, in its standard deviations.
+    p
+        Probability of so large an agreement under permutation.
+    observed
+        Nuclear norm of the bandlimited correlation of the features as they are paired.
+    null
+        The same for permuted features.
+    """
+
+    z: float
+    p: float
+    observed: float
+    null: Array
+
+    def __str__(self) -> str:
+        return f"z = {self.z:.1f}, p = {self.p:.2g}"
+
+
+def permutation_test(
+    hx: Harmonics,
+    hy: Harmonics,
+    spectral_x: Array,
+    spectral_y: Array,
+    *,
+    n_bands: int = 8,
+    n_permutations: int = 30,
+    random_state: int = 0,
+) -> Significance:
+    """Compare the correlation of two datasets' harmonics with that from wrongly paired features.
+
+    The statistic is the nuclear norm of the bandlimited correlation C, which is what the best
+    rotation attains (``max_T ⟨T, C⟩``). All signals count alike in it. A feature changes places only
+    with features of like smoothness: two low-frequency features correlate better than a low and a
+    high one whatever they mean, and that must not count as correspondence.
+
+    Parameters
+    ----------
+    hx, hy
+        Calibrated harmonics of the two datasets, equally many.
+    spectral_x, spectral_y
+        Fourier coefficients of their signals.
+    n_bands
+        Bands of the correlation.
+    n_permutations
+        How many permutations; the tail beyond them is that of a t distribution.
+    random_state
+        Seed of the permutations.
+    """
+    fx, fy = hx.frequencies, hy.frequencies
+    bands = bandlimiting_weights(fx, fy, n_bands)
+    a, b = _unit_columns(fx, spectral_x), _unit_columns(fy, spectral_y)
+    informative = (np.abs(a).max(axis=0) > 0) & (np.abs(b).max(axis=0) > 0)
+    a, b = a[:, informative], b[:, informative]
+    if a.shape[1] < 3:
+        return Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0))
+
+    def norm(other: Array) -> float:
+        return float(scipy.linalg.svdvals(bands * (a @ other.T)).sum())
+
+    rng = np.random.RandomState(random_state)
+    order = np.argsort(_smoothness(fx, a) + _smoothness(fy, b), kind="stable")
+    observed = norm(b)
+    null = np.array([norm(b[:, _shuffled(order, rng)]) for _ in range(n_permutations)])
+    spread = max(float(null.std(ddof=1)), 1e-12 * max(observed, 1e-300))
+    z = (observed - float(null.mean())) / spread
+    # The spread is estimated from few draws, hence Student's distribution of a new draw.
+    p = float(stats.t.sf(z / np.sqrt(1 + 1 / n_permutations), n_permutations - 1))
+    return Significance(z=z, p=p, observed=observed, null=null)
+
+
+def false_discovery(p_values: Array, rate: float = 0.05) -> Array:
+    """Which features correspond, with at most the given rate of false ones (Benjamini-Hochberg)."""
+    return np.asarray(stats.false_discovery_control(p_values) <= rate)
+
+
+def _unit_columns(frequencies: Array, spectral: Array) -> Array:
+    """Signals of unit smooth energy, so that no single one decides."""
+    energy = np.linalg.norm(frequencies[:, None] * spectral, axis=0)
+    least = 1e-9 * energy.max() if energy.size else 0.0
+    return np.asarray(np.divide(spectral, energy, out=np.zeros_like(spectral), where=energy > least))
+
+
+def _smoothness(frequencies: Array, spectral: Array) -> Array:
+    """Mean eigenvalue of every signal's coefficients."""
+    power = spectral**2
+    return np.asarray(frequencies @ power / power.sum(axis=0))
+
+
+def _shuffled(order: Array, rng: np.random.RandomState) -> Array:
+    """A permutation that moves every feature, within blocks of like smoothness."""
+    d = len(order)
+    size = min(d, max(6, d // 20))
+    shift = rng.randint(size)
+    out = np.empty(d, dtype=np.int64)
+    rolled = np.roll(order, shift)
+    for start in range(0, d, size):
+        stop = start + size if start + 2 * size <= d else d
+        block = rng.permutation(rolled[start:stop])
+        out[block] = np.roll(block, 1)
+        if stop == d:
+            break
+    return out

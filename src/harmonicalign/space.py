@@ -1,0 +1,226 @@
+"""Pairwise refinements to one joint space for any number of datasets, which any row can enter.
+
+The pairs that agree best form a tree; along it every dataset's coordinates are carried into those of
+the root. What is left of the differences between datasets is taken up locally: rows move towards
+their anchors, as far as other datasets support them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+
+from harmonicalign.anchors import mutual_neighbours
+from harmonicalign.backends import cpu
+from harmonicalign.confidence import row_confidence
+from harmonicalign.correspondence import Correspondence
+from harmonicalign.refine import LinearMap, Refinement, Side, blend, signal_maps, unit_rows
+
+__all__ = ["JointSpace", "LocalShift", "joint_space", "pooled_correspondence", "spanning_tree"]
+
+Array = np.ndarray[Any, Any]
+
+_SUPPORT_POWER = 4
+"""Anchors count by this power of the confidence of their rows, so that doubtful ones hardly do."""
+
+
+@dataclass(frozen=True)
+class LocalShift:
+    """A smooth displacement, known at some places.
+
+    Attributes
+    ----------
+    places
+        Joint coordinates where the displacement is known, (m, d).
+    displacement
+        The displacement there, (m, d).
+    """
+
+    places: Array
+    displacement: Array
+
+    def apply(self, z: Array) -> Array:
+        """Displaced rows."""
+        distances, indices = cpu.nearest(self.places, min(5, len(self.places)), z)
+        weights = _gaussian(distances, distances[:, -1:])
+        weights /= weights.sum(axis=1, keepdims=True)
+        moved = z.copy()
+        for j in range(indices.shape[1]):
+            moved += weights[:, j, None] * self.displacement[indices[:, j]]
+        return np.asarray(moved)
+
+
+@dataclass(frozen=True)
+class JointSpace:
+    """Where rows of every dataset go.
+
+    Attributes
+    ----------
+    parents
+        The tree: for every dataset the one it was aligned with, −1 for the root.
+    component_maps, signal_maps
+        For every dataset, the maps of its principal components and of its signals.
+    share
+        Balance φ between the two.
+    shifts
+        For every dataset, what remains to be moved locally; None for the root.
+    """
+
+    parents: tuple[int, ...]
+    component_maps: tuple[LinearMap, ...]
+    signal_maps: tuple[LinearMap, ...]
+    share: float
+    shifts: tuple[LocalShift | None, ...]
+
+    def place(self, i: int, components: Array, signals: Any) -> Array:
+        """Joint coordinates of rows of dataset i."""
+        z = self.place_rigidly(i, components, signals)
+        shift = self.shifts[i] if self.shifts else None
+        return z if shift is None else shift.apply(z)
+
+    def place_rigidly(self, i: int, components: Array, signals: Any) -> Array:
+        """The same before anything is moved locally."""
+        q = unit_rows(self.component_maps[i].apply(components))
+        s = unit_rows(self.signal_maps[i].apply(signals))
+        return blend(q, s, self.share)
+
+
+def pooled_correspondence(refinements: Sequence[Refinement]) -> Correspondence:
+    """What the features say over several pairs."""
+    found = [r.correspondence for r in refinements]
+    return replace(
+        found[0],
+        scores=np.mean([f.scores for f in found], axis=0),
+        weights=np.mean([f.weights for f in found], axis=0),
+        energy=np.mean([f.energy for f in found], axis=0),
+        # The least of n p-values, corrected for having been picked.
+        p_values=np.minimum(1, len(found) * np.min([f.p_values for f in found], axis=0)),
+        share=float(np.mean([f.share for f in found])),
+    )
+
+
+def spanning_tree(
+    n: int, scores: Mapping[tuple[int, int], float], sizes: Sequence[Any]
+) -> tuple[list[int], list[int]]:
+    """The tree over n datasets whose pairs agree best.
+
+    Parameters
+    ----------
+    n
+        Number of datasets.
+    scores
+        Agreement of each pair that was aligned, in [0, 1].
+    sizes
+        What decides between datasets that are equally good roots.
+
+    Returns
+    -------
+    parents, order
+        Parent of every dataset (−1 for the root), and an order in which parents come first. The
+        root is the dataset whose pairs agree best in all.
+    """
+    distance = sp.lil_matrix((n, n))
+    total = np.zeros(n)
+    for (i, j), score in scores.items():
+        distance[i, j] = 2.0 - score
+        total[[i, j]] += score
+    root = max(range(n), key=lambda i: (len(scores) > 1 and total[i], sizes[i]))
+    tree = minimum_spanning_tree(distance.tocsr())
+    order, parents = breadth_first_order(tree, root, directed=False)
+    return [-1 if i == root else int(parents[i]) for i in range(n)], [int(i) for i in order]
+
+
+def joint_space(
+    sides: Sequence[Side],
+    parents: Sequence[int],
+    order: Sequence[int],
+    refinements: Mapping[int, Refinement],
+    random_state: int = 0,
+) -> JointSpace:
+    """One space for all datasets.
+
+    Parameters
+    ----------
+    sides
+        All datasets.
+    parents, order
+        The tree, from `spanning_tree`.
+    refinements
+        For every dataset but the root, its refinement with its parent as the first side.
+    random_state
+        Seed of joint principal components and samples.
+    """
+    root = order[0]
+    width = sides[root].components.shape[1]
+    to_root = {root: LinearMap(np.eye(width), np.zeros(width))}
+    offsets = {root: np.zeros(sides[root].signals.shape[1])}
+    origins, signal_origins = [], []
+    for i in order[1:]:
+        r, parent = refinements[i], to_root[parents[i]]
+        anchor_mean = -r.maps[0].shift
+        to_root[i] = LinearMap(
+            r.maps[1].matrix @ parent.matrix, (r.maps[1].shift + anchor_mean) @ parent.matrix + parent.shift
+        )
+        offsets[i] = offsets[parents[i]] + r.centres[0] - r.centres[1]
+        origins.append(parent.apply(anchor_mean[None])[0])
+        signal_origins.append(r.centres[0] + offsets[parents[i]])
+    # Directions are taken from the middle of what corresponds.
+    origin, signal_origin = np.mean(origins, axis=0), np.mean(signal_origins, axis=0)
+    n = len(sides)
+    found = pooled_correspondence(list(refinements.values()))
+    space = JointSpace(
+        parents=tuple(parents),
+        component_maps=tuple(LinearMap(to_root[i].matrix, to_root[i].shift - origin) for i in range(n)),
+        signal_maps=signal_maps(sides, [signal_origin - offsets[i] for i in range(n)], found, random_state),
+        share=found.share,
+        shifts=(),
+    )
+    z = [space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides)]
+    return replace(space, shifts=_local_shifts(z, order, random_state))
+
+
+def _local_shifts(
+    z: Sequence[Array], order: Sequence[int], random_state: int
+) -> tuple[LocalShift | None, ...]:
+    """Displacements of every dataset towards those before it in the order."""
+    confidence = row_confidence(z, random_state=random_state)
+    shifts: list[LocalShift | None] = [None] * len(z)
+    placed, support = z[order[0]], confidence[order[0]]
+    for i in order[1:]:
+        displacement = _towards_anchors(placed, support, z[i], confidence[i])
+        shifts[i] = LocalShift(z[i], displacement)
+        placed = np.vstack([placed, z[i] + displacement])
+        support = np.concatenate([support, confidence[i]])
+    return tuple(shifts)
+
+
+def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> Array:
+    """Displacement of the rows of y towards x: their anchors' mean displacement, by support."""
+    pairing = mutual_neighbours(x, y)
+    pairing = sp.diags_array(support_x**_SUPPORT_POWER) @ pairing @ sp.diags_array(support_y**_SUPPORT_POWER)
+    mass = np.asarray(pairing.sum(axis=0)).ravel()
+    paired = np.flatnonzero(mass > 0)
+    if not paired.size:
+        return np.zeros_like(y)
+    towards = (pairing.T @ x)[paired] / mass[paired, None] - y[paired]
+    # A fifth of the rows: wide enough that single wrong anchors do not matter.
+    k = min(len(paired), int(np.clip(len(y) // 5, 15, 200)))
+    distances, indices = cpu.nearest(y[paired], k, y)
+    weights = _gaussian(distances, np.median(distances, axis=1, keepdims=True)) * mass[paired][indices]
+    weights /= weights.sum(axis=1, keepdims=True)
+    smoother = sp.csr_matrix(
+        (weights.ravel(), indices.ravel(), np.arange(0, weights.size + 1, k)), shape=(len(y), len(paired))
+    )
+    return np.asarray(support_y[:, None] * (smoother @ towards))
+
+
+def _gaussian(distances: Array, scale: Array) -> Array:
+    """``exp(-(d/scale)²)``; where the scale is 0, rows that coincide count and others do not."""
+    ratio = np.divide(distances, scale, out=np.where(distances > 0, np.inf, 0.0), where=scale > 0)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(-(ratio**2)))
