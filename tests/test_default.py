@@ -118,8 +118,8 @@ def test_many_datasets(digits):
     assert sorted(model.model_.space.parents)[0] == -1
     rest = np.vstack(model.embedding_[1:])
     assert knn_label_agreement(rest, np.concatenate(labels[1:]), model.embedding_[0], labels[0]) > 0.8
+    missing = next((i, j) for i in range(4) for j in range(i) if (j, i) not in model.alignment_.pairs)
     with pytest.raises(ValueError, match="only through others"):
-        missing = next((i, j) for i in range(4) for j in range(i) if (j, i) not in model.alignment_.pairs)
         model.alignment_.rotation(*missing)
 
 

@@ -268,7 +268,7 @@ def test_leading_axes(rng, shape):
 
 def test_reduction_of_sparse_rows(rng):
     x = sp.random_array((120, 40), density=0.2, rng=np.random.default_rng(0)).tocsr()
-    dense_map, dense_rows = reduce_rows(x.toarray(), 5)
+    _, dense_rows = reduce_rows(x.toarray(), 5)
     sparse_map, sparse_rows = reduce_rows(sp.csr_matrix(x), 5)
     assert np.abs(sparse_rows) == pytest.approx(np.abs(dense_rows), abs=1e-6)
     assert sparse_map.apply(sp.csr_matrix(x[:3])) == pytest.approx(sparse_rows[:3])

@@ -9,6 +9,8 @@ from harmonicalign.graph import Graph, kernel_graph
 from harmonicalign.harmonics import Harmonics, harmonics
 from harmonicalign.joint import Joint, common_frame, joint_geometry, synchronize, unified_map
 
+load = HarmonicAlignment.load
+
 __all__ = [
     "Alignment",
     "AlignmentWarning",
@@ -28,6 +30,7 @@ __all__ = [
     "itersine_windows",
     "joint_geometry",
     "kernel_graph",
+    "load",
     "multi_align",
     "synchronize",
     "unified_map",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,22 @@ class Inputs:
     signal_names: list[str] | None
     containers: list[Any]
 
+    def without_containers(self) -> Inputs:
+        """The same without the objects the user passed in, which need not be kept."""
+        return replace(self, containers=[None] * len(self.datasets))
+
+    def with_dataset(self, key: Any, dataset: Any, signals: Any) -> Inputs:
+        """The same and one dataset more; a stacked matrix cannot grow, so results come in a dict."""
+        return replace(
+            self,
+            form={"list": "list"}.get(self.form, "dict"),
+            keys=[*self.keys, key],
+            rows=[],
+            datasets=[*self.datasets, dataset],
+            signals=[*self.signals, signals],
+            containers=[*self.containers, None],
+        )
+
     def restore(self, results: list[Any]) -> Any:
         """Results of the datasets in the form of the input."""
         if self.form == "single":
@@ -57,6 +73,9 @@ class Inputs:
             return results
         if self.form == "dict":
             return dict(zip(self.keys, results, strict=True))
+        if sp.issparse(results[0]):
+            stacked = sp.vstack(results, format="csr")
+            return stacked[np.argsort(np.concatenate(self.rows), kind="stable")]
         out = np.empty((sum(map(len, self.rows)), *results[0].shape[1:]), dtype=results[0].dtype)
         for rows, result in zip(self.rows, results, strict=True):
             out[rows] = result

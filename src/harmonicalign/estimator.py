@@ -6,12 +6,12 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from harmonicalign._inputs import Inputs, parse
 from harmonicalign._progress import Progress
+from harmonicalign._rows import find_rows
 from harmonicalign._validation import check_integer, check_rows, random_state_from
 from harmonicalign.align import MultiAlignment
 from harmonicalign.anchors import known_pairs
@@ -22,13 +22,14 @@ from harmonicalign.links import link_signals
 from harmonicalign.models import PaperModel, RefinedModel, fit_paper, fit_refined
 from harmonicalign.settings import resolve
 from harmonicalign.significance import Significance, false_discovery
+from harmonicalign.uses import AlignmentUses
 
 __all__ = ["HarmonicAlignment"]
 
 Array = np.ndarray[Any, Any]
 
 
-class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]
+class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]
     """Align datasets that measure the same thing, without knowing which rows match.
 
     Parameters
@@ -297,17 +298,15 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     def joint_(self) -> Joint:
         """Graph and diffusion map over the aligned rows of all datasets."""
         check_is_fitted(self, "embedding_")
-        if isinstance(self.model_, RefinedModel):
+        if isinstance(self.model_, RefinedModel) and self.model_.joint.batch.max() == len(self.keys_) - 1:
             return self.model_.joint
-        return joint_geometry(self.embedding_, random_state=self._seed)
+        return joint_geometry(self._joint_rows(), random_state=self._seed)
 
     @cached_property
     def confidence_(self) -> list[Array]:
         """How well other datasets support each row's place."""
         check_is_fitted(self, "embedding_")
-        rows = self.joint_.graph.rows
-        assert rows is not None
-        return row_confidence(self.joint_.split(rows), random_state=self._seed)
+        return row_confidence(self._joint_rows(), random_state=self._seed)
 
     @property
     def harmonics_(self) -> tuple[Harmonics, ...]:
@@ -450,9 +449,9 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             raise ValueError(
                 f"X has {rows.shape[1]} features; dataset {self.keys_[i]!r} was fitted with {fitted.shape[1]}"
             )
-        out, nearest = self.model_.place(i, rows, self._link(i, signals))
-        known = _equal_rows(fitted[nearest], rows)
-        out[known] = self.embedding_[i][nearest[known]]
+        out = self.model_.place(i, rows, self._link(i, signals))
+        known = find_rows(fitted, rows)
+        out[known >= 0] = self.embedding_[i][known[known >= 0]]
         return out
 
     def _position(self, dataset: Any) -> int:
@@ -495,10 +494,3 @@ def _position_of(dataset: Any, keys: list[Any], name: str) -> int:
     if isinstance(dataset, int | np.integer) and 0 <= dataset < len(keys):
         return int(dataset)
     raise ValueError(f"{name} names {dataset!r}; the datasets are {keys}")
-
-
-def _equal_rows(a: Any, b: Any) -> Array:
-    """Which rows of two matrices of the same shape are equal in every entry."""
-    if sp.issparse(a) or sp.issparse(b):
-        return np.asarray(np.asarray((sp.csr_matrix(a) != sp.csr_matrix(b)).sum(axis=1)).ravel() == 0)
-    return np.asarray((a == b).all(axis=1))

@@ -96,8 +96,8 @@ class Graph:
         """The row-stochastic diffusion operator ``P = D^-1 K``."""
         return _scale(self.kernel, 1 / self.degrees, columns=False)
 
-    def extend(self, x: Any) -> tuple[sp.csr_matrix, Array]:
-        """Transition probabilities from new rows to the rows of the graph, and each one's nearest row.
+    def extend(self, x: Any) -> sp.csr_matrix:
+        """Transition probabilities from new rows to the rows of the graph.
 
         A new row gets a bandwidth, kernel weights and anisotropic normalisation by the rule that
         the graph's own rows had; then its weights are made to sum to one.
@@ -111,8 +111,6 @@ class Graph:
         -------
         transitions
             (m, n), rows sum to one.
-        nearest
-            Number of the nearest row of the graph, (m,).
         """
         if self.rows is None:
             raise ValueError("a graph of precomputed distances or affinities cannot take new rows")
@@ -138,7 +136,7 @@ class Graph:
         indptr = np.arange(0, weights.size + 1, k)
         matrix = sp.csr_matrix((weights.ravel(), indices.ravel(), indptr), shape=(len(new), self.n_rows))
         matrix.eliminate_zeros()
-        return matrix, indices[:, 0]
+        return matrix
 
 
 def kernel_graph(

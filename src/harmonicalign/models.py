@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,18 +16,17 @@ from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
 from harmonicalign._progress import Progress
 from harmonicalign.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
 from harmonicalign.anchors import known_pairs
-from harmonicalign.backends import cpu
 from harmonicalign.correspondence import Correspondence
 from harmonicalign.graph import kernel_graph
 from harmonicalign.harmonics import Harmonics, harmonics
 from harmonicalign.joint import Joint, joint_geometry, synchronize, unified_blocks
 from harmonicalign.reduction import Reduction, reduce_rows
 from harmonicalign.refine import Refinement, Side, refine, unit_rows
-from harmonicalign.settings import Settings
+from harmonicalign.settings import Settings, resolve
 from harmonicalign.significance import Significance
 from harmonicalign.space import JointSpace, joint_space, pooled_correspondence, spanning_tree
 
-__all__ = ["PaperModel", "RefinedModel", "fit_paper", "fit_refined"]
+__all__ = ["PaperModel", "RefinedModel", "add_dataset", "fit_paper", "fit_refined"]
 
 Array = np.ndarray[Any, Any]
 
@@ -63,11 +62,10 @@ class PaperModel:
         """Aligned coordinates of every dataset's rows."""
         return [self._rotate(i, h.phi) for i, h in enumerate(self.harmonics)]
 
-    def place(self, i: int, rows: Any, signals: Any) -> tuple[Array, Array]:
-        """Coordinates of rows of dataset i, and the fitted row nearest to each."""
+    def place(self, i: int, rows: Any, signals: Any) -> Array:
+        """Coordinates of rows of dataset i, by Nyström's extension of its harmonics."""
         h = self.harmonics[i]
-        transitions, nearest = h.graph.extend(self.reductions[i].apply(rows))
-        return self._rotate(i, h.extend(transitions)), nearest
+        return self._rotate(i, h.extend(h.graph.extend(self.reductions[i].apply(rows))))
 
     def _rotate(self, i: int, phi: Array) -> Array:
         if self.frames is not None:
@@ -150,13 +148,10 @@ class RefinedModel:
         assert rows is not None
         return self.joint.split(self._embed(self.joint.harmonics.phi, rows))
 
-    def place(self, i: int, rows: Any, signals: Any) -> tuple[Array, Array]:
-        """Coordinates of rows of dataset i, and the fitted row nearest to each."""
+    def place(self, i: int, rows: Any, signals: Any) -> Array:
+        """Coordinates of rows of dataset i: its maps, then Nyström's extension of the joint map."""
         z = self.space.place(i, self.reductions[i].apply(rows), signals)
-        transitions, _ = self.joint.graph.extend(z)
-        own = self.joint.graph.rows[self.joint.batch == i]  # type: ignore[index]
-        nearest = cpu.nearest(own, 1, z)[1][:, 0]
-        return self._embed(self.joint.harmonics.extend(transitions), z), nearest
+        return self._embed(self.joint.harmonics.extend(self.joint.graph.extend(z)), z)
 
     def _embed(self, phi: Array, z: Array) -> Array:
         return np.hstack([unit_rows(phi * self.joint.harmonics.frequencies**self.t), z])
@@ -179,21 +174,12 @@ def fit_refined(
     rng = np.random.RandomState(seed)
     reductions, landmarks, sides = [], [], []
     for i, (data, signal, name) in enumerate(zip(datasets, signals, names, strict=True)):
-        with progress.stage(f"graph of {name}"):
+        with progress.stage(f"harmonics of {name}"):
             reduction, components = reduce_rows(data, settings.n_pca[i], seed)
             chosen = _landmarks(len(components), n_landmarks, _anchored_rows(anchors, i), rng)
-            graph = kernel_graph(components[chosen], n_neighbors=settings.n_neighbors[i], **kernel)
-        with progress.stage(f"harmonics of {name}"), warnings.catch_warnings():
-            # Separate clusters are common in real data and this method copes with them.
-            warnings.simplefilter("ignore", DisconnectedGraphWarning)
-            found = harmonics(
-                graph, min(settings.n_harmonics[i], len(chosen) - 1), random_state=seed, name=name
-            )
+            sides.append(_side(components, signal, chosen, settings, i, kernel, seed, name))
         reductions.append((reduction, components))
         landmarks.append(chosen)
-        sides.append(
-            Side(components[chosen], signal[chosen] if len(chosen) < signal.shape[0] else signal, found)
-        )
     refinements = _refine_pairs(
         sides,
         [len(c) for _, c in reductions],
@@ -241,9 +227,87 @@ def fit_refined(
     )
 
 
+def add_dataset(
+    model: RefinedModel,
+    datasets: Sequence[Any],
+    signals: Sequence[Any],
+    new: Any,
+    new_signals: Any,
+    *,
+    kernel: dict[str, Any],
+    n_bands: int,
+    first_band: int,
+    n_landmarks: int,
+    seed: int,
+) -> RefinedModel:
+    """A model that knows one dataset more, aligned with the best of the largest it has.
+
+    Nothing that is there moves: the new dataset's maps lead into the existing joint space, and its
+    rows take their place on the existing joint map.
+    """
+    settings = resolve(
+        [new.shape],
+        method="refined",
+        n_neighbors="auto",
+        n_pca="auto",
+        n_harmonics="auto",
+        n_bands=n_bands,
+        t=model.t,
+        calibrate=True,
+    )
+    reduction, components = reduce_rows(new, settings.n_pca[0], seed)
+    chosen = _landmarks(
+        len(components), n_landmarks, np.empty(0, dtype=np.int64), np.random.RandomState(seed)
+    )
+    side = _side(components, new_signals, chosen, settings, 0, kernel, seed, "the new dataset")
+    hubs = sorted(range(len(datasets)), key=lambda i: -datasets[i].shape[0])[:_HUBS]
+    sides = {
+        i: Side(
+            model.reductions[i].apply(datasets[i][model.landmarks[i]]),
+            signals[i][model.landmarks[i]],
+            model.harmonics[i],
+        )
+        for i in hubs
+    }
+    tried = {
+        i: refine(sides[i], side, n_bands=n_bands, first_band=first_band, random_state=seed) for i in hubs
+    }
+    parent = max(hubs, key=lambda i: tried[i].kinship)
+    _warn_of_chance(tried[parent].significance)
+    placed = [model.space.place(i, s.components, s.signals) for i, s in sides.items()]
+    return replace(
+        model,
+        reductions=(*model.reductions, reduction),
+        landmarks=(*model.landmarks, chosen),
+        harmonics=(*model.harmonics, side.harmonics),
+        refinements={**model.refinements, len(datasets): tried[parent]},
+        space=model.space.joined_by(side, parent, tried[parent], np.vstack(placed), seed),
+    )
+
+
 def joint_neighbours(n: int) -> int:
     """Neighbours for a graph of n rows: local, but never so few that it falls apart."""
     return int(np.clip(round(n**0.5 / 4), 5, 10))
+
+
+def _side(
+    components: Array,
+    signals: Any,
+    chosen: Array,
+    settings: Settings,
+    i: int,
+    kernel: dict[str, Any],
+    seed: int,
+    name: str,
+) -> Side:
+    """One dataset, its chosen rows described for the refinement."""
+    graph = kernel_graph(components[chosen], n_neighbors=settings.n_neighbors[i], **kernel)
+    with warnings.catch_warnings():
+        # Separate clusters are common in real data and this method copes with them.
+        warnings.simplefilter("ignore", DisconnectedGraphWarning)
+        k = min(settings.n_harmonics[i], len(chosen) - 1)
+        found = harmonics(graph, k, random_state=seed, name=name)
+    return Side(components[chosen], signals[chosen] if len(chosen) < signals.shape[0] else signals, found)
 
 
 def _anchored_rows(anchors: dict[tuple[int, int], Any], i: int) -> Array:

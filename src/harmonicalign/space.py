@@ -83,6 +83,34 @@ class JointSpace:
         shift = self.shifts[i] if self.shifts else None
         return z if shift is None else shift.apply(z)
 
+    def joined_by(
+        self, side: Side, parent: int, refinement: Refinement, placed: Array, random_state: int
+    ) -> JointSpace:
+        """The same space with one dataset more, aligned with `parent`; `placed` are rows it may join."""
+        into, signals = self.component_maps[parent], self.signal_maps[parent]
+        r = refinement
+        offset = r.centres[0] - r.centres[1]
+        grown = replace(
+            self,
+            parents=(*self.parents, parent),
+            component_maps=(
+                *self.component_maps,
+                LinearMap(
+                    r.maps[1].matrix @ into.matrix,
+                    (r.maps[1].shift - r.maps[0].shift) @ into.matrix + into.shift,
+                ),
+            ),
+            signal_maps=(
+                *self.signal_maps,
+                LinearMap(signals.matrix, offset @ signals.matrix + signals.shift),
+            ),
+            shifts=(*self.shifts, None),
+        )
+        z = grown.place_rigidly(len(self.parents), side.components, side.signals)
+        support = row_confidence([placed, z], random_state=random_state)
+        shift = LocalShift(z, _towards_anchors(placed, support[0], z, support[1]))
+        return replace(grown, shifts=(*self.shifts, shift))
+
     def place_rigidly(self, i: int, components: Array, signals: Any) -> Array:
         """The same before anything is moved locally."""
         q = unit_rows(self.component_maps[i].apply(components))

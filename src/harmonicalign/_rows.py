@@ -1,0 +1,56 @@
+"""Recognising rows that were seen before, exactly and without comparing all with all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["find_rows"]
+
+Array = np.ndarray[Any, Any]
+
+
+def find_rows(known: Any, rows: Any) -> Array:
+    """For every row its number among `known` rows, or −1; equality is exact, entry by entry.
+
+    Rows are matched by a 64-bit hash and then compared. The hash is linear in the bits of the
+    entries and a zero has none, so sparse and dense rows have the same hash.
+    """
+    if known.shape[1] != rows.shape[1]:
+        return np.full(rows.shape[0], -1)
+    multipliers = np.random.RandomState(0).randint(1, 2**63, known.shape[1], dtype=np.uint64) | np.uint64(1)
+    hashes, wanted = _hashes(known, multipliers), _hashes(rows, multipliers)
+    order = np.argsort(hashes, kind="stable")
+    position = np.searchsorted(hashes[order], wanted)
+    candidate = order[np.minimum(position, len(order) - 1)]
+    found = np.flatnonzero(hashes[candidate] == wanted)
+    out = np.full(rows.shape[0], -1)
+    equal = _equal_rows(known[candidate[found]], rows[found])
+    out[found[equal]] = candidate[found[equal]]
+    return out
+
+
+def _hashes(x: Any, multipliers: Array) -> Array:
+    if sp.issparse(x):
+        csr = x.tocsr()
+        terms = _bits(csr.data) * multipliers[csr.indices]
+        sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
+        return np.asarray(sums[csr.indptr[1:]] - sums[csr.indptr[:-1]])
+    out = np.zeros(len(x), dtype=np.uint64)
+    for j, multiplier in enumerate(multipliers):
+        out += _bits(x[:, j]) * multiplier
+    return out
+
+
+def _bits(values: Array) -> Array:
+    # Adding 0.0 turns −0 into 0, so that equal numbers have equal bits.
+    return np.ascontiguousarray(values.astype(np.float64) + 0.0).view(np.uint64)
+
+
+def _equal_rows(a: Any, b: Any) -> Array:
+    """Which rows of two matrices of the same shape are equal in every entry."""
+    if sp.issparse(a) or sp.issparse(b):
+        return np.asarray(np.asarray((sp.csr_matrix(a) != sp.csr_matrix(b)).sum(axis=1)).ravel() == 0)
+    return np.asarray((a == b).all(axis=1))

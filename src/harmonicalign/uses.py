@@ -1,0 +1,300 @@
+"""What an aligned model is for: labels and values carried over, features corrected, new datasets, files.
+
+`HarmonicAlignment` inherits these; each method gathers what a function of `harmonicalign.transfer`,
+`harmonicalign.correct` or `harmonicalign.storage` needs and hands the result back.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from harmonicalign._inputs import Inputs
+from harmonicalign._validation import check_rows
+from harmonicalign.align import Alignment, MultiAlignment
+from harmonicalign.correct import correct
+from harmonicalign.correspondence import Correspondence
+from harmonicalign.graph import Graph
+from harmonicalign.harmonics import Harmonics
+from harmonicalign.joint import Joint
+from harmonicalign.models import PaperModel, RefinedModel, add_dataset
+from harmonicalign.reduction import Reduction
+from harmonicalign.refine import LinearMap, Refinement
+from harmonicalign.settings import Settings
+from harmonicalign.significance import Significance
+from harmonicalign.smooth import Denoised, Imputation, balanced_transitions, denoise, impute
+from harmonicalign.space import JointSpace, LocalShift
+from harmonicalign.storage import read_tree, write_tree
+from harmonicalign.transfer import LabelTransfer, ValueTransfer, transfer_labels, transfer_values
+
+__all__ = ["AlignmentUses"]
+
+Array = np.ndarray[Any, Any]
+
+_STORED = (
+    Alignment,
+    Correspondence,
+    Graph,
+    Harmonics,
+    Inputs,
+    Joint,
+    JointSpace,
+    LinearMap,
+    LocalShift,
+    MultiAlignment,
+    PaperModel,
+    RefinedModel,
+    Reduction,
+    Refinement,
+    Settings,
+    Significance,
+)
+_TYPES = {cls.__name__: cls for cls in _STORED}
+
+
+class AlignmentUses:
+    """Methods of a fitted alignment beyond its coordinates."""
+
+    if TYPE_CHECKING:
+        embedding_: list[Array]
+        keys_: list[Any]
+        model_: PaperModel | RefinedModel
+        settings_: Settings
+        timings_: dict[str, float]
+        signal_names_: list[str] | None
+        verbose: bool
+        n_landmarks: int
+        first_band: int
+        _inputs: Inputs
+        _links: Any
+        _seed: int
+        _signals_given: bool
+        _n_features_out: int
+
+        # Members of the estimator that these methods stand on.
+        @property
+        def confidence_(self) -> list[Array]: ...  # noqa: D102
+        @property
+        def joint_(self) -> Joint: ...  # noqa: D102
+        def _position(self, dataset: Any) -> int: ...
+        def _refined(self) -> RefinedModel: ...
+        def _kernel_options(self, method: str) -> dict[str, Any]: ...
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...  # noqa: D102
+
+    def transfer(
+        self,
+        labels: Any,
+        *,
+        source: Any = 0,
+        target: Any = 1,
+        method: str = "knn",
+        threshold: float | None = None,
+        **options: Any,
+    ) -> LabelTransfer | ValueTransfer:
+        """Carry labels or values of some datasets over to another.
+
+        Parameters
+        ----------
+        labels
+            One label (or value, or row of values) per row of `source`; a dict by dataset to use
+            several. Floating-point arrays are values, anything else is labels.
+        source
+            Dataset the labels belong to; ignored if `labels` is a dict.
+        target
+            Dataset to label.
+        method
+            "knn", "diffusion" (over the joint graph) or, for labels, "svm".
+        threshold
+            Labels with a lower confidence become "unassigned".
+        **options
+            Passed on to `harmonicalign.transfer.transfer_labels` or `transfer_values`.
+
+        Returns
+        -------
+        transfer
+            Labels with calibrated confidence, or values with their expected error.
+        """
+        check_is_fitted(self, "embedding_")
+        given = labels if isinstance(labels, Mapping) else {source: labels}
+        sources = [self._position(key) for key in given]
+        goal = self._position(target)
+        if goal in sources:
+            raise ValueError(f"target {target!r} is among the sources; name another dataset")
+        options["transitions"] = self._transitions([*sources, goal]) if method == "diffusion" else None
+        known = [np.asarray(values) for values in given.values()]
+        places = [self.embedding_[i] for i in sources]
+        common = {"method": method, "random_state": self._seed, **options}
+        if all(values.dtype.kind == "f" for values in known):
+            return transfer_values(places, known, self.embedding_[goal], **common)
+        support = self.confidence_[goal]
+        return transfer_labels(
+            places, known, self.embedding_[goal], support=support, threshold=threshold, **common
+        )
+
+    def correct(self, reference: Any = 0) -> Any:
+        """Every dataset's signals in the terms of a reference, in original units.
+
+        Parameters
+        ----------
+        reference
+            The dataset that stays as it is.
+
+        Returns
+        -------
+        corrected
+            Signals in the form of the fitted input; sparse stays sparse.
+        """
+        check_is_fitted(self, "embedding_")
+        if self._links is not None:
+            raise ValueError("correct needs signals that correspond column by column; this model has links")
+        results = correct(
+            self._inputs.signals,
+            self._joint_rows(),
+            self._position(reference),
+            confidence=self.confidence_,
+            random_state=self._seed,
+        )
+        return self._inputs.restore(results)
+
+    def denoise(self, values: Any, *, dataset: Any = None, t: int | str = "auto") -> Denoised:
+        """Values smoothed by diffusion over the rows of all datasets.
+
+        Parameters
+        ----------
+        values
+            Columns over the rows of `dataset`, or over those of all datasets stacked in the order
+            of `keys_`.
+        dataset
+            Which rows the values belong to; they are then smoothed over those rows alone.
+        t
+            Diffusion time, a whole number; "auto" chooses it.
+        """
+        check_is_fitted(self, "embedding_")
+        if dataset is None:
+            return denoise(values, balanced_transitions(self._joint_rows(), confidence=self.confidence_), t=t)
+        i = self._position(dataset)
+        return denoise(values, balanced_transitions([self._joint_rows()[i]]), t=t)
+
+    def impute(self, values: Any, *, source: Any, target: Any, n_neighbors: int = 15) -> Imputation:
+        """Features that `target` never measured, from the rows of `source` near to its own.
+
+        Parameters
+        ----------
+        values
+            Features of the rows of `source`.
+        source, target
+            The two datasets.
+        n_neighbors
+            Rows of `source` that each prediction is drawn from.
+        """
+        check_is_fitted(self, "embedding_")
+        i, j = self._position(source), self._position(target)
+        return impute(values, self.embedding_[i], self.embedding_[j], n_neighbors=n_neighbors)
+
+    def add(self, X: Any, *, key: Any = None, signals: Any = None) -> Array:
+        """Let a new dataset join without moving what is there.
+
+        Parameters
+        ----------
+        X
+            The new dataset.
+        key
+            Its name; by default the next number.
+        signals
+            Its signals, if the model was fitted with signals apart from the datasets.
+
+        Returns
+        -------
+        coordinates
+            Aligned coordinates of the new rows. The model knows the dataset from now on.
+        """
+        model = self._refined()
+        if self._links is not None:
+            raise ValueError("add needs signals that correspond column by column; this model has links")
+        key = len(self.keys_) if key is None else key
+        if key in self.keys_:
+            raise ValueError(f"key {key!r} is taken; the datasets are {self.keys_}")
+        if signals is None and self._signals_given:
+            raise ValueError("the model was fitted with signals=…; give those of the new dataset too")
+        rows = check_rows("X", X, min_rows=3)
+        shared = check_rows("signals", X if signals is None else signals)
+        expected = self._inputs.signals[0].shape[1]
+        if shared.shape != (rows.shape[0], expected):
+            raise ValueError(
+                f"signals has shape {shared.shape}; expected {rows.shape[0]} rows of the {expected} columns "
+                "that the model was fitted with"
+            )
+        self.model_ = add_dataset(
+            model,
+            self._inputs.datasets,
+            self._inputs.signals,
+            rows,
+            shared,
+            kernel=self._kernel_options("refined"),
+            n_bands=self.settings_.n_bands,
+            first_band=self.first_band,
+            n_landmarks=self.n_landmarks,
+            seed=self._seed,
+        )
+        self._inputs = self._inputs.with_dataset(key, rows, shared)
+        self.keys_ = self._inputs.keys
+        for name in ("joint_", "confidence_"):
+            vars(self).pop(name, None)
+        self.embedding_ = [*self.embedding_, self.model_.place(len(self.keys_) - 1, rows, shared)]
+        return self.embedding_[-1]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the fitted model to one ``.npz`` file, all of it or nothing; see `harmonicalign.load`."""
+        check_is_fitted(self, "embedding_")
+        params = self.get_params(deep=False)
+        if not isinstance(params["random_state"], int | np.integer | None):
+            params["random_state"] = None  # a generator's state has no meaning in another process
+        tree = {
+            "params": params,
+            "fitted": {name: vars(self)[name] for name in _FITTED if name in vars(self)},
+            "inputs": self._inputs.without_containers(),
+        }
+        return write_tree(path, tree, _TYPES)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` wrote. Nothing in the file is executed."""
+        tree = read_tree(path, _TYPES)
+        model = cls(**tree["params"])
+        vars(model).update(tree["fitted"], _inputs=tree["inputs"])
+        return model
+
+    def _joint_rows(self) -> list[Array]:
+        """Joint coordinates of every dataset; the embedding itself where there is no joint space."""
+        if not isinstance(self.model_, RefinedModel):
+            return self.embedding_
+        width = self.model_.joint.graph.rows.shape[1]  # type: ignore[union-attr]
+        return [z[:, -width:] for z in self.embedding_]
+
+    def _transitions(self, order: list[int]) -> Any:
+        """Transition matrix of the joint graph, with the given datasets first."""
+        joint = self.joint_
+        rest = [i for i in range(len(self.keys_)) if i not in order]
+        rows = np.concatenate([np.flatnonzero(joint.batch == i) for i in [*order, *rest]])
+        return joint.graph.transitions[rows][:, rows]
+
+
+_FITTED = (
+    "model_",
+    "embedding_",
+    "keys_",
+    "settings_",
+    "timings_",
+    "signal_names_",
+    "n_features_in_",
+    "feature_names_in_",
+    "_links",
+    "_seed",
+    "_signals_given",
+    "_n_features_out",
+)

@@ -1,0 +1,170 @@
+"""Using an alignment: transfer, correction, denoising, imputation, added datasets, saved models."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import harmonicalign
+from harmonicalign import HarmonicAlignment, ModelFileError
+from harmonicalign._rows import find_rows
+from harmonicalign.datasets import load_digits_pair
+from harmonicalign.metrics import earth_movers_distance, knn_label_agreement
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits_pair(preserved=0.6, n_x=350, n_y=300, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(digits):
+    return HarmonicAlignment(random_state=0).fit({"a": digits.x, "b": digits.y})
+
+
+@pytest.mark.parametrize("method", ["knn", "diffusion", "svm"])
+def test_labels_are_carried_over(digits, model, method):
+    found = model.transfer(digits.labels_x, source="a", target="b", method=method)
+    assert np.mean(found.labels == digits.labels_y) > 0.85
+    assert found.confidence.shape == (300,)
+    right = found.labels == digits.labels_y
+    assert found.confidence[right].mean() > found.confidence[~right].mean()
+
+
+def test_values_are_carried_over(digits, model):
+    found = model.transfer(digits.labels_x.astype(float), source="a", target="b")
+    assert np.corrcoef(found.values.ravel(), digits.labels_y)[0, 1] > 0.8
+
+
+def test_several_sources_and_doubtful_labels(digits):
+    parts = {"a": digits.x[:200], "b": digits.x[200:], "c": digits.y}
+    model = HarmonicAlignment(random_state=0).fit(parts)
+    labels = {"a": digits.labels_x[:200].astype(str), "b": digits.labels_x[200:].astype(str)}
+    found = model.transfer(labels, target="c", threshold=0.8)
+    kept = found.labels != "unassigned"
+    assert 0 < kept.mean() < 1
+    assert np.mean(found.labels[kept] == digits.labels_y[kept].astype(str)) > 0.85
+    with pytest.raises(ValueError, match="among the sources"):
+        model.transfer(labels, target="a")
+    with pytest.raises(ValueError, match="names 'z'"):
+        model.transfer(labels, target="z")
+
+
+def test_correction_brings_marginals_together(rng):
+    x = rng.gamma(2.0, size=(300, 12)) * np.repeat(rng.uniform(1, 5, (3, 12)), 100, axis=0)
+    batch = np.r_[x[::2], x[1::2] * 1.3 + 0.5]
+    first, second = batch[:150], batch[150:]
+    model = HarmonicAlignment(random_state=0).fit([first, second])
+    corrected = model.correct(reference=0)
+    assert corrected[0] == pytest.approx(first)
+    before = earth_movers_distance(first, second).mean()
+    assert earth_movers_distance(first, corrected[1]).mean() < 0.5 * before
+
+
+def test_denoising_smooths(digits, model):
+    noisy = np.r_[digits.x, digits.y_clean] + 6 * np.random.RandomState(0).randn(650, 64)
+    clean = np.r_[digits.x, digits.y_clean]
+    smooth = model.denoise(noisy)
+    assert np.abs(smooth.values - clean).mean() < np.abs(noisy - clean).mean()
+    alone = model.denoise(noisy[:350], dataset="a", t=1)
+    assert alone.t == 1
+    assert alone.values.shape == (350, 64)
+
+
+def test_imputation(digits, model):
+    found = model.impute(digits.x, source="a", target="b")
+    guess = np.corrcoef(found.values.ravel(), digits.y_clean.ravel())[0, 1]
+    assert guess > 0.8
+    assert found.correlation.shape == (64,)
+
+
+def test_an_added_dataset_joins_without_moving_the_others(digits):
+    model = HarmonicAlignment(random_state=0).fit([digits.x[:250], digits.y])
+    before = [z.copy() for z in model.embedding_]
+    new = model.add(digits.x[250:])
+    assert all((a == b).all() for a, b in zip(before, model.embedding_[:2], strict=True))
+    labels = np.r_[digits.labels_x[:250], digits.labels_y]
+    assert knn_label_agreement(np.vstack(before), labels, new, digits.labels_x[250:]) > 0.85
+    assert (model.transform(digits.x[250:], dataset=2) == new).all()
+    assert [len(c) for c in model.confidence_] == [250, 300, 100]
+    assert model.joint_.graph.n_rows == 650
+    assert len(model.correct(reference=0)) == 3
+    with pytest.raises(ValueError, match="taken"):
+        model.add(digits.x[250:], key=1)
+    with pytest.raises(ValueError, match="signals has shape"):
+        model.add(digits.x[250:, :5])
+    paper = HarmonicAlignment(method="paper").fit([digits.x[:100], digits.y[:100]])
+    with pytest.raises(AttributeError, match="refined"):
+        paper.add(digits.x)
+
+
+@pytest.mark.parametrize("method", ["refined", "paper"])
+def test_a_saved_model_is_the_same_model(tmp_path, digits, method):
+    model = HarmonicAlignment(method=method, random_state=0).fit({"a": digits.x, "b": digits.y[:250]})
+    path = model.save(tmp_path / "model.npz")
+    back = harmonicalign.load(path)
+    assert back.get_params() == model.get_params()
+    assert (back.transform(digits.y[250:], dataset="b") == model.transform(digits.y[250:], dataset="b")).all()
+    for one, two in zip(back.embedding_, model.embedding_, strict=True):
+        assert (one == two).all()
+    if method == "refined":
+        assert (back.feature_weights_ == model.feature_weights_).all()
+        assert back.significance_.p == model.significance_.p
+        assert (back.correct("a")["b"] == model.correct("a")["b"]).all()
+        added = back.add(digits.y[250:], key="c")
+        assert (harmonicalign.load(back.save(tmp_path / "grown.npz")).embedding_[2] == added).all()
+
+
+def test_sparse_signals_survive_saving(tmp_path, digits):
+    model = HarmonicAlignment(random_state=0).fit([sp.csr_matrix(digits.x), sp.csr_matrix(digits.y_clean)])
+    back = harmonicalign.load(model.save(tmp_path / "model.npz"))
+    one, two = model.correct(), back.correct()
+    assert sp.issparse(one[1])
+    assert (one[1] != two[1]).nnz == 0
+
+
+def test_what_cannot_be_saved_or_loaded(tmp_path, digits):
+    model = HarmonicAlignment(method="paper", bandwidth=lambda rows: np.full(len(rows), 40.0)).fit([digits.x[:50]])
+    with pytest.raises(ValueError, match="function"):
+        model.save(tmp_path / "model.npz")
+    assert not list(tmp_path.iterdir())
+    np.savez(tmp_path / "other.npz", x=np.ones(3))
+    with pytest.raises(ModelFileError, match=r"other\.npz"):
+        harmonicalign.load(tmp_path / "other.npz")
+    with pytest.raises(FileNotFoundError):
+        harmonicalign.load(tmp_path / "absent.npz")
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_a_kill_while_saving_leaves_the_earlier_file_whole(tmp_path, digits):
+    path = HarmonicAlignment(random_state=0).fit([digits.x, digits.y]).save(tmp_path / "model.npz")
+    expected = path.read_bytes()
+    code = (
+        f"import harmonicalign\nmodel = harmonicalign.load({str(path)!r})\nprint('ready', flush=True)\n"
+        f"while True: model.save({str(path)!r})"
+    )
+    for delay in (0.0, 0.01, 0.03, 0.05):
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(delay)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        assert path.read_bytes() == expected
+        harmonicalign.load(path)
+
+
+def test_rows_are_found_exactly(rng):
+    known = rng.randn(50, 4)
+    known[3, 1] = 0.0
+    rows = np.r_[known[[7, 3]], rng.randn(2, 4)]
+    rows[1, 1] = -0.0
+    assert find_rows(known, rows).tolist() == [7, 3, -1, -1]
+    assert find_rows(sp.csr_matrix(known), rows).tolist() == [7, 3, -1, -1]
+    assert find_rows(known, sp.csr_matrix(rows)).tolist() == [7, 3, -1, -1]
+    assert find_rows(known, rows[:, :3]).tolist() == [-1] * 4
