@@ -34,23 +34,27 @@ METHODS = ("none", "mnn", "harmony", "scanorama", "paper", "default")
 DEFAULT_TASKS = [name for name in tasks.names() if not name.startswith("mnist_p") or name == "mnist_p35"]
 
 
-def run(method: str, datasets: list[Any], seed: int = 0) -> tuple[list[np.ndarray], Any]:
+def run(method: str, task: tasks.Task, seed: int = 0) -> tuple[list[np.ndarray], Any]:
     """Embeddings by one method, and the fitted model where it is ours."""
-    if method in ("default", "paper"):
-        name = "refined" if method == "default" else "paper"
-        model = HarmonicAlignment(method=name, random_state=seed).fit(datasets)
+    common = task.common or task.datasets
+    if method == "default":
+        # Ours takes links between different columns as they are; others need one space of columns.
+        datasets = common if task.links is None else task.datasets
+        model = HarmonicAlignment(random_state=seed).fit(datasets, links=task.links)
         return model.embedding_, model
-    return baselines.get(method).fit_transform(datasets), None
+    if method == "paper":
+        model = HarmonicAlignment(method="paper", random_state=seed).fit(common)
+        return model.embedding_, model
+    return baselines.get(method).fit_transform(common), None
 
 
 def measure(task: tasks.Task, method: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
     """Scores, time and what the model says of itself."""
-    datasets = task.common or task.datasets
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with switched(options or {}):
-            embedding, model = run(method, datasets)
+            embedding, model = run(method, task)
     out: dict[str, Any] = {"task": task.name, "method": method, "seconds": time.perf_counter() - start}
     out |= tasks.score(task, embedding)
     if method == "default":

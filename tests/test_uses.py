@@ -128,8 +128,12 @@ def test_sparse_signals_survive_saving(tmp_path, digits):
     assert (one[1] != two[1]).nnz == 0
 
 
+def wide(rows):
+    return np.full(len(rows), 40.0)
+
+
 def test_what_cannot_be_saved_or_loaded(tmp_path, digits):
-    model = HarmonicAlignment(method="paper", bandwidth=lambda rows: np.full(len(rows), 40.0)).fit([digits.x[:50]])
+    model = HarmonicAlignment(method="paper", bandwidth=wide).fit([digits.x[:50]])
     with pytest.raises(ValueError, match="function"):
         model.save(tmp_path / "model.npz")
     assert not list(tmp_path.iterdir())

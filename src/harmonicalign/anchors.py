@@ -40,8 +40,8 @@ def mutual_neighbours(
         (n_x, n_y), non-negative; columns of paired rows sum to one.
     """
     k = min(k, len(x), len(y))
-    forward = _neighbour_matrix(cpu.nearest(y, k, x)[1], len(y))
-    backward = _neighbour_matrix(cpu.nearest(x, k, y)[1], len(x))
+    forward = _neighbour_matrix(cpu.nearest(y, k, x, exact=False)[1], len(y))
+    backward = _neighbour_matrix(cpu.nearest(x, k, y, exact=False)[1], len(x))
     i, j = forward.multiply(backward.T).nonzero()
     squared = ((x[i] - y[j]) ** 2).sum(axis=1)
     middle = float(np.median(squared)) if squared.size else 0.0

@@ -41,13 +41,13 @@ def row_confidence(coordinates: Sequence[Array], k: int = 10, random_state: int 
     samples = [np.sort(rng.permutation(len(c))[:size]) for c in coordinates]
     out = []
     for i, rows in enumerate(coordinates):
-        near, indices = cpu.nearest(rows[samples[i]], k + 1, rows)
+        near, indices = cpu.nearest(rows[samples[i]], k + 1, rows, exact=False)
         # A sampled row finds itself first; the others get as many neighbours from one place later.
         sampled = np.zeros(len(rows), dtype=bool)
         sampled[samples[i]] = True
         own = np.where(sampled[:, None], near[:, 1:], near[:, :-1]).mean(axis=1)
         others = [
-            cpu.nearest(c[s], k, rows)[0]
+            cpu.nearest(c[s], k, rows, exact=False)[0]
             for j, (c, s) in enumerate(zip(coordinates, samples, strict=True))
             if j != i
         ]

@@ -115,9 +115,9 @@ def correspondence(
     a, length_a = _unit_columns(frequencies[:, None] * spectral_x)
     b, length_b = _unit_columns(frequencies[:, None] * (rotation @ spectral_y))
     found, energy = (a * b).sum(axis=0), length_a * length_b
-    p_values = _wrong_partner_p(a, b, found, random_state)
+    worse, p_values = _against_wrong_partners(a, b, found, random_state)
     total = energy.sum()
-    share = float(np.clip(1 - 2 * energy[p_values > 0.5].sum() / total, 0, 1)) if total > 0 else 0.0
+    share = float(np.clip(1 - 2 * energy[worse].sum() / total, 0, 1)) if total > 0 else 0.0
     weights = np.maximum(found, 0) ** 2
     weights += (1 - weights) * max(0.0, 4 * share - 3)
     if not weights.any():
@@ -131,16 +131,26 @@ def _unit_columns(x: Array) -> tuple[Array, Array]:
     return np.divide(x, length, out=np.zeros_like(x), where=length > 0), length
 
 
-def _wrong_partner_p(a: Array, b: Array, found: Array, random_state: np.random.RandomState) -> Array:
-    """How often a wrong partner agrees at least as well, of either side's signal, averaged."""
+def _against_wrong_partners(
+    a: Array, b: Array, found: Array, random_state: np.random.RandomState
+) -> tuple[Array, Array]:
+    """Which signals agree less with their partner than with half of the wrong ones, and p-values.
+
+    The first is judged signal by signal, because some agree with everything; the p-values are taken
+    from the wrong partners of all signals together, for which a single signal has too few.
+    """
     d = a.shape[1]
     if d == 1:
-        return np.full(1, 0.5)  # a single signal has no wrong partner
+        return np.zeros(1, dtype=bool), np.full(1, 0.5)  # a single signal has no wrong partner
     wrong = random_state.permutation(d)[:_WRONG_PARTNERS]
     own = np.zeros((d, len(wrong)), dtype=bool)
     own[wrong, np.arange(len(wrong))] = True
-    as_good = np.zeros(d)
+    better, null = np.zeros(d), []
     for one, other in ((a, b), (b, a)):
-        as_good += ((one.T @ other[:, wrong] >= found[:, None]) & ~own).sum(axis=1)
-    n_wrong = len(wrong) - own.sum(axis=1)
-    return np.asarray((as_good / 2 + 1) / (n_wrong + 1))
+        agreement = one.T @ other[:, wrong]
+        better += ((agreement >= found[:, None]) & ~own).sum(axis=1)
+        null.append(agreement[~own])
+    pooled = np.sort(np.concatenate(null))
+    above = pooled.size - np.searchsorted(pooled, found, side="left")
+    n_wrong = 2 * (len(wrong) - own.sum(axis=1))
+    return better > n_wrong / 2, (above + 1) / (pooled.size + 1)

@@ -123,7 +123,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         n_bands: int | str = "auto",
         t: float | str = "auto",
         calibrate: bool | str = "auto",
-        n_landmarks: int = 4000,
+        n_landmarks: int = 2000,
         frame: str = "blocks",
         signal_pca: int | None = None,
         first_band: int = 0,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
 from harmonicalign._progress import Progress
@@ -202,7 +203,7 @@ def fit_refined(
     }
     significance = max((r.significance for r in chosen_pairs.values()), key=lambda test: test.p)
     _warn_of_chance(significance)
-    with progress.stage("joint space"):
+    with progress.stage("joint space"), threadpool_limits(1):
         space = joint_space(sides, parents, order, chosen_pairs, seed)
         z = [space.place(i, c, s) for i, ((_, c), s) in enumerate(zip(reductions, signals, strict=True))]
     with progress.stage("joint map"):
@@ -281,7 +282,7 @@ def add_dataset(
         landmarks=(*model.landmarks, chosen),
         harmonics=(*model.harmonics, side.harmonics),
         refinements={**model.refinements, len(datasets): tried[parent]},
-        space=model.space.joined_by(side, parent, tried[parent], np.vstack(placed), seed),
+        space=model.space.joined_by(side, parent, sides[parent], tried[parent], np.vstack(placed), seed),
     )
 
 
@@ -360,7 +361,8 @@ def _refine_pairs(
             pairs.append((i, j))
     out = {}
     for i, j in pairs:
-        with progress.stage(f"alignment of {names[i]} and {names[j]}"):
+        # The matrices are small: threads cost more than they bring, and far more on a busy machine.
+        with progress.stage(f"alignment of {names[i]} and {names[j]}"), threadpool_limits(1):
             out[i, j] = refine(
                 sides[i],
                 sides[j],

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy import stats
 
 from harmonicalign.align import Alignment, calibrate, orthogonalize
 from harmonicalign.anchors import masses, mutual_neighbours
@@ -57,6 +58,9 @@ MOST_SIGNALS = 4000
 
 _ENOUGH_SUPPORT = 0.9
 """A simpler explanation is kept if it gives at least this part of the best one's support."""
+
+_ALIKE = 0.7
+"""Rank correlation of the columns' spreads above which columns look as if they corresponded."""
 
 _MOST_GAIN = 4.0
 """A direction's spread may differ between datasets; it is matched up to this factor, not beyond."""
@@ -286,12 +290,13 @@ def refine(
     best = max(tried, key=lambda r: r.correspondence.agreement)
     if simple:
         tried.append(run_offset(True))
-        if tried[-1].support >= _ENOUGH_SUPPORT * best.support:
+        plausible = tried[-1].support >= _ENOUGH_SUPPORT * best.support
+        if plausible:
             best = tried[-1]
-            if significance.p > 0.05:
-                # The datasets can be laid on each other, but no feature says that they should be.
-                tried.append(run_offset(False))
-                best = tried[-1]
+        if significance.p > 0.05 and (plausible or _columns_look_alike(sides)):
+            # The datasets can be laid on each other, but no feature says that they should be.
+            tried.append(run_offset(False))
+            best = tried[-1]
     return replace(best, history=tuple(step for r in tried for step in r.history))
 
 
@@ -345,6 +350,20 @@ def component_maps(sides: tuple[Side, Side], pairing: Any) -> tuple[LinearMap, L
     gain = np.clip(ratio, 1 / _MOST_GAIN, _MOST_GAIN)
     matrix = (vt.T * gain) @ u.T
     return LinearMap(np.eye(px.shape[1]), -mean_x), LinearMap(matrix, -mean_y @ matrix)
+
+
+def _columns_look_alike(sides: tuple[Side, Side]) -> bool:
+    """Whether columns vary much in one dataset where they vary much in the other."""
+    spread = [np.sqrt(np.maximum(_column_variances(side.signals), 0)) for side in sides]
+    if any(np.ptp(s) == 0 for s in spread):
+        return False
+    return float(stats.spearmanr(*spread).statistic) > _ALIKE
+
+
+def _column_variances(signals: Any) -> Array:
+    mean = np.asarray(signals.mean(axis=0)).ravel()
+    squares = signals.multiply(signals) if sp.issparse(signals) else signals**2
+    return np.asarray(np.asarray(squares.mean(axis=0)).ravel() - mean**2)
 
 
 def _centres(sides: tuple[Side, Side], pairing: Any) -> tuple[Array, Array]:

@@ -46,7 +46,7 @@ class LocalShift:
 
     def apply(self, z: Array) -> Array:
         """Displaced rows."""
-        distances, indices = cpu.nearest(self.places, min(5, len(self.places)), z)
+        distances, indices = cpu.nearest(self.places, min(5, len(self.places)), z, exact=False)
         weights = _gaussian(distances, distances[:, -1:])
         weights /= weights.sum(axis=1, keepdims=True)
         moved = z.copy()
@@ -69,6 +69,9 @@ class JointSpace:
         Balance φ between the two.
     shifts
         For every dataset, what remains to be moved locally; None for the root.
+    bridges
+        For every dataset, a map of its principal components that makes up for signals which do not
+        correspond in it; None where none is needed.
     """
 
     parents: tuple[int, ...]
@@ -76,6 +79,7 @@ class JointSpace:
     signal_maps: tuple[LinearMap, ...]
     share: float
     shifts: tuple[LocalShift | None, ...]
+    bridges: tuple[LinearMap | None, ...]
 
     def place(self, i: int, components: Array, signals: Any) -> Array:
         """Joint coordinates of rows of dataset i."""
@@ -84,27 +88,38 @@ class JointSpace:
         return z if shift is None else shift.apply(z)
 
     def joined_by(
-        self, side: Side, parent: int, refinement: Refinement, placed: Array, random_state: int
+        self,
+        side: Side,
+        parent: int,
+        parent_side: Side,
+        refinement: Refinement,
+        placed: Array,
+        random_state: int,
     ) -> JointSpace:
-        """The same space with one dataset more, aligned with `parent`; `placed` are rows it may join."""
-        into, signals = self.component_maps[parent], self.signal_maps[parent]
-        r = refinement
-        offset = r.centres[0] - r.centres[1]
+        """The same space with one dataset more, aligned with `parent`; `placed` are rows it may join.
+
+        The weights of the signals are those of the datasets that were there. Where the new dataset's
+        own correspondence says less of a signal, what is missing is predicted from its components, by
+        a regression over its anchors.
+        """
+        into, signals, r = self.component_maps[parent], self.signal_maps[parent], refinement
+        trust = r.correspondence.weights
+        matrix = trust[:, None] * signals.matrix
+        own = LinearMap(matrix, r.centres[0] @ signals.matrix + signals.shift - r.centres[1] @ matrix)
+        bridge = None
+        if trust.min() < 1:
+            wanted = signals.apply(parent_side.signals)
+            bridge = _bridge(side.components, own.apply(side.signals), wanted, r.pairing)
+        to_root = LinearMap(
+            r.maps[1].matrix @ into.matrix, (r.maps[1].shift - r.maps[0].shift) @ into.matrix + into.shift
+        )
         grown = replace(
             self,
             parents=(*self.parents, parent),
-            component_maps=(
-                *self.component_maps,
-                LinearMap(
-                    r.maps[1].matrix @ into.matrix,
-                    (r.maps[1].shift - r.maps[0].shift) @ into.matrix + into.shift,
-                ),
-            ),
-            signal_maps=(
-                *self.signal_maps,
-                LinearMap(signals.matrix, offset @ signals.matrix + signals.shift),
-            ),
+            component_maps=(*self.component_maps, to_root),
+            signal_maps=(*self.signal_maps, own),
             shifts=(*self.shifts, None),
+            bridges=(*self.bridges, bridge),
         )
         z = grown.place_rigidly(len(self.parents), side.components, side.signals)
         support = row_confidence([placed, z], random_state=random_state)
@@ -114,7 +129,9 @@ class JointSpace:
     def place_rigidly(self, i: int, components: Array, signals: Any) -> Array:
         """The same before anything is moved locally."""
         q = unit_rows(self.component_maps[i].apply(components))
-        s = unit_rows(self.signal_maps[i].apply(signals))
+        mapped = self.signal_maps[i].apply(signals)
+        bridge = self.bridges[i]
+        s = unit_rows(mapped if bridge is None else mapped + bridge.apply(components))
         return blend(q, s, self.share)
 
 
@@ -207,6 +224,7 @@ def joint_space(
         signal_maps=signal_maps(sides, [signal_origin - offsets[i] for i in range(n)], found, random_state),
         share=found.share,
         shifts=(),
+        bridges=(None,) * n,
     )
     z = [space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides)]
     return replace(space, shifts=_local_shifts(z, order, random_state))
@@ -238,13 +256,28 @@ def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> 
     towards = (pairing.T @ x)[paired] / mass[paired, None] - y[paired]
     # A fifth of the rows: wide enough that single wrong anchors do not matter.
     k = min(len(paired), int(np.clip(len(y) // 5, 15, 200)))
-    distances, indices = cpu.nearest(y[paired], k, y)
+    distances, indices = cpu.nearest(y[paired], k, y, exact=False)
     weights = _gaussian(distances, np.median(distances, axis=1, keepdims=True)) * mass[paired][indices]
     weights /= weights.sum(axis=1, keepdims=True)
     smoother = sp.csr_matrix(
         (weights.ravel(), indices.ravel(), np.arange(0, weights.size + 1, k)), shape=(len(y), len(paired))
     )
     return np.asarray(support_y[:, None] * (smoother @ towards))
+
+
+def _bridge(components: Array, mapped: Array, wanted: Array, pairing: Any) -> LinearMap:
+    """Ridge regression of what `mapped` lacks on the components, over the anchors."""
+    mass = np.asarray(pairing.sum(axis=0)).ravel()
+    paired = np.flatnonzero(mass > 0)
+    weights = mass[paired] / mass[paired].sum()
+    x = components[paired]
+    y = (pairing.T @ wanted)[paired] / mass[paired, None] - mapped[paired]
+    mean_x, mean_y = weights @ x, weights @ y
+    x, y = x - mean_x, y - mean_y
+    covariance = (x * weights[:, None]).T @ x
+    ridge = 0.01 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    matrix = np.linalg.lstsq(covariance + ridge, (x * weights[:, None]).T @ y, rcond=None)[0]
+    return LinearMap(matrix, mean_y - mean_x @ matrix)
 
 
 def _gaussian(distances: Array, scale: Array) -> Array:

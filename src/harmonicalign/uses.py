@@ -136,13 +136,15 @@ class AlignmentUses:
             places, known, self.embedding_[goal], support=support, threshold=threshold, **common
         )
 
-    def correct(self, reference: Any = 0) -> Any:
+    def correct(self, reference: Any = 0, **options: Any) -> Any:
         """Every dataset's signals in the terms of a reference, in original units.
 
         Parameters
         ----------
         reference
             The dataset that stays as it is.
+        **options
+            Passed on to `harmonicalign.correct.correct`.
 
         Returns
         -------
@@ -158,6 +160,7 @@ class AlignmentUses:
             self._position(reference),
             confidence=self.confidence_,
             random_state=self._seed,
+            **options,
         )
         return self._inputs.restore(results)
 

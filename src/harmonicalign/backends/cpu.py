@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh, lobpcg
+from threadpoolctl import threadpool_limits
 
 __all__ = ["all_distances", "leading_eigenpairs", "nearest", "row_distances"]
 
@@ -53,11 +54,9 @@ def all_distances(x: Array, y: Array | None = None) -> Array:
         block[close_i, close_j] = np.einsum("ij,ij->i", difference, difference)
     np.sqrt(squared, out=squared)
     if same:
-        # BLAS may round the two triangles differently; the kernel must be symmetric to the last bit.
-        squared += squared.T.copy()
-        squared *= 0.5
         np.fill_diagonal(squared, 0.0)
-    return np.asarray(squared * scale)
+    squared *= scale
+    return np.asarray(squared)
 
 
 def _row_blocks(n_rows: int, bytes_per_row: int) -> list[tuple[int, int]]:
@@ -66,7 +65,7 @@ def _row_blocks(n_rows: int, bytes_per_row: int) -> list[tuple[int, int]]:
     return [(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
-def nearest(x: Array, k: int, queries: Array | None = None) -> tuple[Array, Array]:
+def nearest(x: Array, k: int, queries: Array | None = None, *, exact: bool = True) -> tuple[Array, Array]:
     """The k nearest rows of `x` for each query row, nearest first: distances and indices.
 
     Parameters
@@ -77,11 +76,14 @@ def nearest(x: Array, k: int, queries: Array | None = None) -> tuple[Array, Arra
         How many neighbours, at most n (n − 1 without `queries`).
     queries
         Rows to find neighbours of. By default the rows of `x` themselves, each without itself.
+    exact
+        True computes the distances of the neighbours found again in float64, exactly 0 for equal
+        rows; False leaves them at the search's single precision, which is much quicker.
 
     Returns
     -------
     distances, indices
-        Both (number of queries, k); distances in float64, exactly 0 for equal rows.
+        Both (number of queries, k).
     """
     import faiss
 
@@ -92,15 +94,18 @@ def nearest(x: Array, k: int, queries: Array | None = None) -> tuple[Array, Arra
     index.add(base)
     if queries is not None:
         sought = np.ascontiguousarray(queries / scale - centre, dtype=np.float32)
-        indices = index.search(sought, k)[1]
+        squared, indices = index.search(sought, k)
     else:
         queries = x
         # One more than asked for, because a row finds itself; equal rows may hide it, hence the mask.
-        found = index.search(base, min(k + 1, len(x)))[1]
+        squared, found = index.search(base, min(k + 1, len(x)))
         other = found != np.arange(len(x))[:, None]
         crowded = other.all(axis=1)
         other[crowded, -1] = False
         indices = found[other].reshape(len(x), -1)[:, :k]
+        squared = squared[other].reshape(len(x), -1)[:, :k]
+    if not exact:
+        return np.sqrt(np.maximum(squared, 0), dtype=np.float64) * scale, indices
     distances = row_distances(queries, x, indices)
     order = np.argsort(distances, axis=1, kind="stable")
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
@@ -154,7 +159,9 @@ def leading_eigenpairs(
         return np.asarray(operator @ v - 2 * (deflate @ (deflate.T @ v)))
 
     linear = LinearOperator((n, n), matvec=apply, matmat=apply, dtype=np.float64)
-    values, vectors = _iterate(linear, apply, k, random_state)
+    # ARPACK makes many small calls of BLAS; waking threads for each costs more than they bring.
+    with threadpool_limits(1, user_api="blas"):
+        values, vectors = _iterate(linear, apply, k, random_state)
     order = np.argsort(-values, kind="stable")
     return values[order], vectors[:, order]
 
