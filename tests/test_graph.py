@@ -135,6 +135,18 @@ def test_nearest_agrees_with_all_distances(curved):
     assert (indices != np.arange(len(curved))[:, None]).all()
 
 
+def test_inverted_file_finds_nearly_all_neighbours(monkeypatch):
+    rng = np.random.RandomState(0)
+    rows = np.r_[rng.randn(5600, 3), 50 + rng.randn(5, 3)] @ rng.randn(3, 20)
+    expected = cpu.nearest(rows, 15)[1]
+    monkeypatch.setattr(cpu, "EXACT_PAIRS", 0)
+    distances, found = cpu.nearest(rows, 15)
+    recall = np.mean([len(np.intersect1d(a, b)) / 15 for a, b in zip(found, expected, strict=True)])
+    assert recall > 0.97
+    assert (found >= 0).all()
+    assert (np.diff(distances, axis=1) >= 0).all()
+
+
 def test_equal_rows_are_at_distance_zero():
     rows = np.repeat(1e6 + np.random.RandomState(0).randn(5, 20), 2, axis=0)
     assert (np.diag(cpu.all_distances(rows), 1)[::2] == 0).all()

@@ -34,7 +34,9 @@ def main(argv: list[str] | None = None) -> None:
     model = HarmonicAlignment(random_state=options.seed).fit([pair.x, pair.y])
     for name, score in scores(pair, model).items():
         print(f"  5-nearest-neighbour accuracy, {name:<30} {score:.3f}")
-    print(f"  time {sum(model.timings_.values()):.2f} s")
+    found = model.feature_scores_[pair.preserved].mean(), model.feature_scores_[~pair.preserved].mean()
+    print(f"  mean agreement of preserved pixels {found[0]:.2f}, of corrupted ones {found[1]:.2f}")
+    print(f"  significance {model.significance_}; time {sum(model.timings_.values()):.2f} s")
     print("Pictures:")
     for path in draw(pair, model, options.out):
         print(f"  {path.resolve()}")
@@ -62,18 +64,23 @@ def draw(pair: CorruptedPair, model: HarmonicAlignment, out: Path) -> list[Path]
     out.mkdir(parents=True, exist_ok=True)
     names = ["first half", "second half, corrupted"]
     labels = [pair.labels_x, pair.labels_y]
-    first = model.alignment_.pairs[0, 1]
+    # Bands and rotation are best seen in the published method, on which the default builds.
+    paper = HarmonicAlignment(method="paper", random_state=0).fit([pair.x, pair.y])
+    first = paper.alignment_.pairs[0, 1]
+    pixels = [f"pixel {i}" + ("" if kept else " (corrupted)") for i, kept in enumerate(pair.preserved)]
     axes: dict[str, Any] = {
         "before_after.png": plot.before_after([pair.x, pair.y], model.embedding_, labels=labels, names=names)[
             0
         ],
         "spectrum.png": plot.spectrum(
-            [h.frequencies for h in model.harmonics_], model.settings_.n_bands, names=names
+            [h.frequencies for h in paper.harmonics_], paper.settings_.n_bands, names=names
         ),
         "correlation.png": plot.correlation(
             [first.products, first.correlation, first.rotation],
             ["correlation of harmonics", "band-limited", "rotation"],
         )[0],
+        "feature_weights.png": plot.feature_weights(model.feature_scores_.clip(0), names=pixels, top=30),
+        "confidence.png": plot.confidence(model.confidence_, names=names),
     }
     written = []
     for name, ax in axes.items():

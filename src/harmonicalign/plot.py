@@ -98,7 +98,9 @@ def spectrum(
     ax.set_xlabel("eigenvalue λ (low frequency on the right)")
     ax.set_ylabel("harmonic (rank)")
     _tidy(ax, grid=False)
-    ax.legend(title="dataset (harmonics)", loc="lower left", framealpha=0.9)
+    # Where the spectrum reaches decides which corner is free.
+    reach = max(float(values[0]) for values in spectra)
+    ax.legend(title="dataset (harmonics)", loc="upper right" if reach < 0.6 else "lower left", framealpha=0.9)
     return ax
 
 
