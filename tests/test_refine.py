@@ -267,7 +267,7 @@ def test_leading_axes(rng, shape):
 
 
 def test_reduction_of_sparse_rows(rng):
-    x = sp.random_array((120, 40), density=0.2, rng=np.random.default_rng(0)).tocsr()
+    x = sp.random(120, 40, density=0.2, format="csr", random_state=rng)
     _, dense_rows = reduce_rows(x.toarray(), 5)
     sparse_map, sparse_rows = reduce_rows(sp.csr_matrix(x), 5)
     assert np.abs(sparse_rows) == pytest.approx(np.abs(dense_rows), abs=1e-6)

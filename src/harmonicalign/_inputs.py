@@ -141,7 +141,8 @@ def _nested(x: Any) -> bool:
 
 
 def _split(name: str, x: Any, batch: Any) -> tuple[str, list[Any], list[Array], list[Any]]:
-    if isinstance(x, Mapping) or _is_dataset_list(x):
+    # Older scipy's DOK matrices are dicts; they are one dataset all the same.
+    if not sp.issparse(x) and (isinstance(x, Mapping) or _is_dataset_list(x)):
         if batch is not None:
             raise ValueError(
                 f"batch goes with one stacked matrix, but {name} is already several datasets; drop it"

@@ -77,6 +77,7 @@ def known_pairs(pairs: Any, n_x: int, n_y: int) -> sp.csr_matrix:
     if len(array) and (array.min() < 0 or (array.max(axis=0) >= (n_x, n_y)).any()):
         raise ValueError(f"anchors names rows outside the datasets, which have {n_x} and {n_y} rows")
     matrix = sp.csr_matrix((np.ones(len(array)), (array[:, 0], array[:, 1])), shape=(n_x, n_y))
+    matrix.sum_duplicates()
     matrix.data[:] = 1  # a pair given twice counts once
     return matrix
 

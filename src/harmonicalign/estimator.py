@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -378,9 +379,9 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             delattr(self, name)
 
     def _parse(self, X: Any, batch: Any, signals: Any, links: Any) -> Inputs:
-        if not isinstance(X, list | tuple | dict) and batch is None:
+        if batch is None and (sp.issparse(X) or not isinstance(X, list | tuple | dict)):
             # One plain matrix: scikit-learn's own checks give its messages and remember its names.
-            validate_data(self, X, accept_sparse=True, dtype=None, ensure_min_samples=3)
+            validate_data(self, X, accept_sparse="csr", dtype=None, ensure_min_samples=3)
         inputs = parse(X, batch, signals, corresponding=links is None)
         widths = {d.shape[1] for d in inputs.datasets}
         if len(widths) == 1:
