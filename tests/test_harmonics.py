@@ -35,6 +35,18 @@ def test_sparse_solver_agrees_with_dense():
     assert projector(h.psi[:, :gap]) == pytest.approx(projector(vectors[:, ::-1][:, 1 : gap + 1]), abs=1e-6)
 
 
+def test_single_precision_iteration_is_polished(monkeypatch):
+    rng = np.random.RandomState(1)
+    graph = kernel_graph(rng.uniform(0, 1, (1000, 3)) * [3, 2, 1], n_neighbors=100, thresh=0)
+    assert not sp.issparse(graph.kernel)
+    expected = harmonics(graph, 20)
+    monkeypatch.setattr(cpu, "SINGLE_EIGEN_ROWS", 900)
+    found = harmonics(graph, 20)
+    assert found.eigenvalues == pytest.approx(expected.eigenvalues, abs=1e-9)
+    assert found.psi[:, :5] == pytest.approx(expected.psi[:, :5], abs=1e-6)
+    assert found.psi.T @ found.psi == pytest.approx(np.eye(20), abs=1e-10)
+
+
 def test_scale_does_not_depend_on_the_number_of_rows():
     rng = np.random.RandomState(0)
     for n in (100, 400):
