@@ -16,7 +16,9 @@ Array = np.ndarray[Any, Any]
 _MOST_SAMPLED = 3000
 
 
-def row_confidence(coordinates: Sequence[Array], k: int = 10, random_state: int = 0) -> list[Array]:
+def row_confidence(
+    coordinates: Sequence[Array], k: int = 10, n_smooth: int = 2, random_state: int = 0
+) -> list[Array]:
     """Confidence of every row, in [0, 1].
 
     The mean distance of a row to its k nearest rows of its own dataset, over that to its k nearest
@@ -30,6 +32,8 @@ def row_confidence(coordinates: Sequence[Array], k: int = 10, random_state: int 
         Joint coordinates of every dataset.
     k
         Neighbours.
+    n_smooth
+        How often the ratio is averaged over a row's own neighbours.
     random_state
         Seed of the samples.
     """
@@ -53,7 +57,7 @@ def row_confidence(coordinates: Sequence[Array], k: int = 10, random_state: int 
         ]
         other = np.sort(np.hstack(others), axis=1)[:, :k].mean(axis=1)
         ratio = np.divide(own, other, out=np.ones(len(rows)), where=other > 0)
-        for _ in range(2):
+        for _ in range(n_smooth):
             # Rows outside the sample take the mean over sampled neighbours, which is what smooths them.
             ratio = 0.5 * ratio + 0.5 * ratio[samples[i]][indices].mean(axis=1)
         out.append(np.clip(ratio, 0, 1))

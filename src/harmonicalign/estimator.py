@@ -305,9 +305,17 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
 
     @cached_property
     def confidence_(self) -> list[Array]:
-        """How well other datasets support each row's place."""
+        """How well other datasets support each row's place, before rows are moved towards each other."""
         check_is_fitted(self, "embedding_")
-        return row_confidence(self._joint_rows(), random_state=self._seed)
+        model = self.model_
+        if not isinstance(model, RefinedModel):
+            return row_confidence(self.embedding_, n_smooth=4, random_state=self._seed)
+        parts = zip(self._inputs.datasets, self._inputs.signals, strict=True)
+        rigid = [
+            model.space.place_rigidly(i, model.reductions[i].apply(rows), self._link(i, signals))
+            for i, (rows, signals) in enumerate(parts)
+        ]
+        return row_confidence(rigid, n_smooth=4, random_state=self._seed)
 
     @property
     def harmonics_(self) -> tuple[Harmonics, ...]:

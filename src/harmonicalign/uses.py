@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from harmonicalign._inputs import Inputs
 from harmonicalign._validation import check_rows
 from harmonicalign.align import Alignment, MultiAlignment
+from harmonicalign.confidence import row_confidence
 from harmonicalign.correct import correct
 from harmonicalign.correspondence import Correspondence
 from harmonicalign.graph import Graph
@@ -78,8 +79,6 @@ class AlignmentUses:
 
         # Members of the estimator that these methods stand on.
         @property
-        def confidence_(self) -> list[Array]: ...  # noqa: D102
-        @property
         def joint_(self) -> Joint: ...  # noqa: D102
         def _position(self, dataset: Any) -> int: ...
         def _refined(self) -> RefinedModel: ...
@@ -131,7 +130,7 @@ class AlignmentUses:
         common = {"method": method, "random_state": self._seed, **options}
         if all(values.dtype.kind == "f" for values in known):
             return transfer_values(places, known, self.embedding_[goal], **common)
-        support = self.confidence_[goal]
+        support = self._support()[goal]
         return transfer_labels(
             places, known, self.embedding_[goal], support=support, threshold=threshold, **common
         )
@@ -158,7 +157,7 @@ class AlignmentUses:
             self._inputs.signals,
             self._joint_rows(),
             self._position(reference),
-            confidence=self.confidence_,
+            confidence=self._support(),
             random_state=self._seed,
             **options,
         )
@@ -179,7 +178,7 @@ class AlignmentUses:
         """
         check_is_fitted(self, "embedding_")
         if dataset is None:
-            return denoise(values, balanced_transitions(self._joint_rows(), confidence=self.confidence_), t=t)
+            return denoise(values, balanced_transitions(self._joint_rows(), confidence=self._support()), t=t)
         i = self._position(dataset)
         return denoise(values, balanced_transitions([self._joint_rows()[i]]), t=t)
 
@@ -278,6 +277,10 @@ class AlignmentUses:
             return self.embedding_
         width = self.model_.joint.graph.rows.shape[1]  # type: ignore[union-attr]
         return [z[:, -width:] for z in self.embedding_]
+
+    def _support(self) -> list[Array]:
+        """Support of every row where it was finally placed, which is what neighbours are drawn from."""
+        return row_confidence(self._joint_rows(), random_state=self._seed)
 
     def _transitions(self, order: list[int]) -> Any:
         """Transition matrix of the joint graph, with the given datasets first."""
