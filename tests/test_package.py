@@ -36,12 +36,18 @@ ORDER = [
     "correct",
     "transfer",
     "storage",
+    "memory",
+    "distributed",
     "uses",
     "estimator",
     "datasets",
     "plot",
+    "report",
+    "scverse",
+    "io",
     "demo",
     "experiments",
+    "cli",
 ]
 
 
