@@ -1,16 +1,53 @@
-"""What a long fit tells while it runs: stages, with the time each took."""
+"""What a long fit tells while it runs: stages, the time each took, and about how much is left."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "fit_plan", "listening"]
 
 logger = logging.getLogger("harmonicalign")
+
+Listener = Callable[[str, float | None], None]
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Tell `listener` of every stage of the fits inside: its name and None, then its name and seconds."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def fit_plan(sizes: Sequence[int], n_pairs: int, n_landmarks: int) -> list[tuple[str, float]]:
+    """Stages of a refined fit in their order, each with its cost relative to the others.
+
+    Parameters
+    ----------
+    sizes
+        Rows of every dataset.
+    n_pairs
+        Pairs of datasets that are aligned with each other.
+    n_landmarks
+        Rows of each that take part in that.
+    """
+    part = min(max(sizes), n_landmarks) / 2000
+    n = sum(sizes)
+    return [
+        *[("harmonics", 0.2 * part + size / 1e6) for size in sizes],
+        *[("alignment", part)] * n_pairs,
+        ("joint space", 0.3 * part + n / 1e5),
+        ("joint map", n / 1e4),
+    ]
 
 
 class Progress:
@@ -25,18 +62,41 @@ class Progress:
     def __init__(self, verbose: bool = False) -> None:
         self.verbose = verbose
         self.timings: dict[str, float] = {}
+        self._plan: list[tuple[str, float]] = []
+        self._done = 0
+
+    def expect(self, plan: Sequence[tuple[str, float]]) -> None:
+        """Name the stages that will follow, with their relative costs."""
+        self._plan = list(plan)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What the stages to come will take at the pace of those that have ended; None if nobody can tell."""
+        spent = sum(cost for _, cost in self._plan[: self._done])
+        if not spent:
+            return None
+        return sum(self.timings.values()) / spent * sum(cost for _, cost in self._plan[self._done :])
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Time one stage."""
         start = time.perf_counter()
+        heard = _listener.get()
+        if heard is not None:
+            heard(name, None)
         if self.verbose:
-            print(f"harmonicalign: {name} …", end="", file=sys.stderr, flush=True)
+            number = f"[{self._done + 1}/{len(self._plan)}] " if self._plan else ""
+            print(f"harmonicalign: {number}{name} …", end="", file=sys.stderr, flush=True)
         try:
             yield
         finally:
             seconds = time.perf_counter() - start
             self.timings[name] = self.timings.get(name, 0.0) + seconds
+            self._done += 1
+            left = self.seconds_left
             logger.debug("%s took %.2f s", name, seconds)
+            if heard is not None:
+                heard(name, seconds)
             if self.verbose:
-                print(f" {seconds:.2f} s", file=sys.stderr, flush=True)
+                rest = "" if left is None else f", about {left:.0f} s left"
+                print(f" {seconds:.2f} s{rest}", file=sys.stderr, flush=True)

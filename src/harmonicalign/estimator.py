@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from harmonicalign._inputs import Inputs, parse
 from harmonicalign._progress import Progress
 from harmonicalign._rows import find_rows
-from harmonicalign._validation import check_integer, check_rows, random_state_from
+from harmonicalign._validation import check_data, check_integer, random_state_from
 from harmonicalign.align import MultiAlignment
 from harmonicalign.anchors import known_pairs
+from harmonicalign.backends.devices import resolve as resolve_device
 from harmonicalign.confidence import row_confidence
 from harmonicalign.harmonics import Harmonics
 from harmonicalign.joint import Joint, joint_geometry
@@ -28,6 +30,12 @@ from harmonicalign.uses import AlignmentUses
 __all__ = ["HarmonicAlignment"]
 
 Array = np.ndarray[Any, Any]
+
+_CHOICES = {
+    "method": ("refined", "paper"),
+    "frame": ("blocks", "common"),
+    "metric": ("euclidean", "distance", "affinity"),
+}
 
 
 class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]
@@ -63,6 +71,9 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
     bandwidth, decay, thresh, anisotropy, max_neighbors, metric
         The kernel; see `kernel_graph`. "auto" is the paper's choice there and a more local,
         density-aware kernel for "refined".
+    device
+        Where the work on all rows is done: "cpu"; "cuda" (or "cuda:1", …), which must be there; or
+        "auto", which takes CUDA where there is any. Needs torch; serves the "refined" method.
     random_state
         Seed, `RandomState` or `Generator`. The global seed is never touched.
     verbose
@@ -134,6 +145,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         anisotropy: float | str = "auto",
         max_neighbors: int | str | None = "auto",
         metric: str = "euclidean",
+        device: str = "cpu",
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -154,6 +166,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         self.anisotropy = anisotropy
         self.max_neighbors = max_neighbors
         self.metric = metric
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -210,6 +223,9 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         names = [f"dataset {key!r}" for key in inputs.keys]
         common: dict[str, Any] = {"first_band": self.first_band, "seed": self._seed, "progress": progress}
         kernel = self._kernel_options(method)
+        device = resolve_device(self.device)
+        if device != "cpu" and method == "paper":
+            raise ValueError(f"device={self.device!r} serves method='refined'; use device='cpu' with 'paper'")
         if method == "paper":
             self.model_: PaperModel | RefinedModel = fit_paper(
                 inputs.datasets,
@@ -230,6 +246,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
                 kernel,
                 anchors=self._anchor_pairs(anchors, inputs),
                 n_landmarks=self.n_landmarks,
+                device=device,
                 **common,
             )
         self.keys_, self.signal_names_, self.timings_ = inputs.keys, inputs.signal_names, progress.timings
@@ -279,7 +296,8 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         if len(self.keys_) == 1 and self._inputs.form == "single":
             rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         else:
-            rows = check_rows("X", X)
+            rows = X
+        rows = check_data("X", rows)
         return self._wrap(self._extend(position, rows, self._new_signals(position, X, rows, signals)), X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -378,10 +396,11 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
 
     def _reset(self) -> None:
         """Forget an earlier fit, so that fitting again equals fitting anew."""
-        if self.method not in ("refined", "paper"):
-            raise ValueError(f"method is {self.method!r}; expected 'refined' or 'paper'")
-        if self.frame not in ("blocks", "common"):
-            raise ValueError(f"frame is {self.frame!r}; expected 'blocks' or 'common'")
+        for name, known in _CHOICES.items():
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in known:
+                expected = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
+                raise ValueError(f"{name} is {value!r}; expected {expected}")
         check_integer("n_landmarks", self.n_landmarks, minimum=10)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
@@ -421,7 +440,10 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
                 )
             anchors = {(inputs.keys[0], inputs.keys[1]): anchors}
         out = {}
-        for (a, b), pairs in anchors.items():
+        for pair, pairs in anchors.items():
+            if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
+                raise ValueError(f"anchors has the key {pair!r}; expected two datasets, (dataset, dataset)")
+            a, b = pair
             i, j = (_position_of(key, inputs.keys, "anchors") for key in (a, b))
             known_pairs(pairs, inputs.datasets[i].shape[0], inputs.datasets[j].shape[0])
             out[i, j] = np.asarray(pairs)
@@ -447,7 +469,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
                 )
             columns = {str(c): j for j, c in enumerate(signals.columns)}
             signals = signals.iloc[:, [columns[name] for name in self.signal_names_]]
-        return check_rows("signals", signals)
+        return check_data("signals", signals)
 
     def _extend(self, i: int, rows: Any, signals: Any) -> Array:
         """Coordinates of rows of dataset i; rows of the fit are recognised and keep theirs."""
@@ -498,7 +520,8 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
 
 def _position_of(dataset: Any, keys: list[Any], name: str) -> int:
     """Number of a dataset given its key or its number."""
-    if dataset in keys:
+    known = isinstance(dataset, Hashable) and dataset in keys
+    if known:
         return keys.index(dataset)
     if isinstance(dataset, int | np.integer) and 0 <= dataset < len(keys):
         return int(dataset)

@@ -54,6 +54,8 @@ class Graph:
         ε of every row; None for precomputed affinities.
     n_neighbors, max_neighbors, decay, thresh, anisotropy
         The settings it was built with (`n_neighbors` is None unless the bandwidth came from it).
+    recall
+        Share of the true neighbours that the search found, measured on a sample; 1 is an exact search.
     """
 
     kernel: Matrix
@@ -67,6 +69,7 @@ class Graph:
     decay: float
     thresh: float
     anisotropy: float
+    recall: float = 1.0
 
     @property
     def n_rows(self) -> int:
@@ -198,6 +201,7 @@ def kernel_graph(
 
     rows: Array | None = None
     eps: Array | None = None
+    recall = 1.0
     if metric == "affinity":
         kernel = _checked_affinity(matrix)
     elif metric == "distance":
@@ -209,7 +213,7 @@ def kernel_graph(
             eps = _bandwidths(bandwidth, rows, n, lambda: _kth_smallest(distances, n_neighbors))
             kernel = _dense_kernel(distances, eps, decay, thresh)
         else:
-            near, indices = cpu.nearest(rows, max_neighbors)
+            near, indices, recall = cpu.nearest_rows(rows, max_neighbors, exact=len(rows) <= EXACT_ROWS)
             eps = _bandwidths(bandwidth, rows, n, lambda: _positive_bandwidth(near[:, :n_neighbors]))
             kernel = _sparse_kernel(near, indices, eps, decay, thresh)
     else:
@@ -231,6 +235,7 @@ def kernel_graph(
         decay=decay,
         thresh=thresh,
         anisotropy=anisotropy,
+        recall=recall,
     )
 
 
@@ -299,13 +304,21 @@ def _sparse_kernel(
 ) -> sp.csr_matrix:
     """The kernel over the pairs that are neighbours in at least one direction."""
     n, k = distances.shape
-    rows, columns = np.repeat(np.arange(n), k), indices.ravel().astype(np.int64)
-    near = distances.ravel()
-    weights = 0.5 * (_decay(near, eps[rows], decay) + _decay(near, eps[columns], decay))
-    kept = weights >= max(thresh, np.finfo(np.float64).tiny)
-    one_way = sp.csr_matrix((weights[kept], (rows[kept], columns[kept])), shape=(n, n))
+    columns = np.empty((n, k + 1), dtype=np.int32 if n < 2**31 else np.int64)
+    columns[:, 0], columns[:, 1:] = np.arange(n), indices
+    weights = np.ones((n, k + 1))
+    for rows in cpu.row_slices(n, 32 * k):
+        near = distances[rows]
+        both = _decay(near, eps[rows, None], decay) + _decay(near, eps[indices[rows]], decay)
+        weights[rows, 1:] = 0.5 * both
+    weights[weights < max(thresh, np.finfo(np.float64).tiny)] = 0
+    one_way = sp.csr_matrix(
+        (weights.ravel(), columns.ravel(), np.arange(0, weights.size + 1, k + 1)), shape=(n, n)
+    )
+    del weights, columns
+    one_way.eliminate_zeros()
     # Both directions give the same weight, so the larger of the two fills in one-way pairs.
-    return sp.csr_matrix(one_way.maximum(one_way.T) + sp.eye_array(n))
+    return sp.csr_matrix(one_way.maximum(one_way.T))
 
 
 def _kernel_from_distances(

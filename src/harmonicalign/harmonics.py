@@ -74,7 +74,8 @@ class Harmonics:
     @property
     def phi(self) -> Array:
         """Diffusion coordinates ``φ_j = (D/ΣD)^-½ ψ_j``, (n, k)."""
-        return np.asarray(self.psi * np.sqrt(self.degrees.sum() / self.degrees)[:, None])
+        scale = np.sqrt(self.degrees.sum() / self.degrees)
+        return np.asarray(self.psi * scale.astype(self.psi.dtype, copy=False)[:, None])
 
     def diffusion_map(self, t: float = 1.0) -> Array:
         """Diffusion map ``Φ_t = Φ Λ^t``, (n, k)."""

@@ -26,6 +26,9 @@ __all__ = ["Joint", "common_frame", "joint_geometry", "synchronize", "unified_bl
 
 Array = np.ndarray[Any, Any]
 
+_DEVICE_TOL = 1e-5
+"""Residual of eigenpairs on a device, as on the CPU for as many rows."""
+
 
 @dataclass(frozen=True)
 class Joint:
@@ -47,7 +50,8 @@ class Joint:
 
     def split(self, values: Array) -> list[Array]:
         """Cut values over all rows into one array per dataset."""
-        return [values[self.batch == i] for i in range(int(self.batch.max()) + 1)]
+        # Datasets follow each other, so these are views.
+        return np.split(values, np.flatnonzero(np.diff(self.batch)) + 1)
 
 
 def unified_blocks(phi: Array, rotations: Sequence[Array], frequencies: Sequence[Array], t: float) -> Array:
@@ -144,6 +148,7 @@ def joint_geometry(
     thresh: float = 1e-4,
     anisotropy: float = 1.0,
     random_state: Any = 0,
+    device: str = "cpu",
 ) -> Joint:
     """A kernel graph over the aligned rows of all datasets, and its diffusion map.
 
@@ -164,23 +169,25 @@ def joint_geometry(
         See `kernel_graph`.
     random_state
         Seed of the eigensolver.
+    device
+        "cpu", or a device of torch on which `coordinates` are tensors.
     """
     n_harmonics = check_integer("n_harmonics", n_harmonics, minimum=1)
     batch = np.repeat(np.arange(len(coordinates)), [len(c) for c in coordinates])
-    rows = np.vstack(list(coordinates))
-    limit = max(1, min(16 * n_neighbors, len(rows) - 1))
+    n = len(batch)
+    build = _OnHost(coordinates) if device == "cpu" else _OnDevice(coordinates, random_state)
+    limit = max(1, min(16 * n_neighbors, n - 1))
     n_neighbors = min(n_neighbors, limit)
     while True:
-        graph = kernel_graph(
-            rows,
+        components = build.graph(
             n_neighbors=n_neighbors,
             decay=decay,
             thresh=thresh,
             anisotropy=anisotropy,
             # Far pairs matter little here and most of the cost is theirs.
-            max_neighbors=min(len(rows) - 1, max(3 * n_neighbors, 30)),
+            max_neighbors=min(n - 1, max(3 * n_neighbors, 30)),
         )
-        apart = _datasets_apart(graph.components, batch)
+        apart = _datasets_apart(components, batch)
         if not apart or n_neighbors >= limit:
             break
         n_neighbors = min(2 * n_neighbors, limit)
@@ -191,11 +198,56 @@ def joint_geometry(
             DisconnectedGraphWarning,
             stacklevel=2,
         )
-    with warnings.catch_warnings():
-        # Pieces that hold one dataset's own clusters are a finding, not a fault.
-        warnings.simplefilter("ignore", DisconnectedGraphWarning)
-        joint_harmonics = harmonics(graph, min(n_harmonics, len(rows) - 1), random_state=random_state)
-    return Joint(graph=graph, harmonics=joint_harmonics, batch=batch)
+    found = build.harmonics(min(n_harmonics, n - 1), random_state)
+    return Joint(graph=found.graph, harmonics=found, batch=batch)
+
+
+class _OnHost:
+    """The joint graph and its harmonics by numpy and scipy."""
+
+    def __init__(self, coordinates: Sequence[Array]) -> None:
+        self.rows = np.vstack(list(coordinates))
+
+    def graph(self, **options: Any) -> Array:
+        """Build the graph; return its components."""
+        self.built = kernel_graph(self.rows, **options)
+        return self.built.components
+
+    def harmonics(self, k: int, seed: Any) -> Harmonics:
+        """Harmonics of the graph that was built last."""
+        with warnings.catch_warnings():
+            # Pieces that hold one dataset's own clusters are a finding, not a fault.
+            warnings.simplefilter("ignore", DisconnectedGraphWarning)
+            return harmonics(self.built, k, random_state=seed)
+
+
+class _OnDevice:
+    """The same by torch; nothing leaves the device before the end."""
+
+    def __init__(self, coordinates: Sequence[Any], seed: int) -> None:
+        from harmonicalign.backends import torch_joint
+
+        self.engine, self.seed = torch_joint, seed
+        self.rows = torch_joint.stacked(coordinates)
+
+    def graph(self, **options: Any) -> Array:
+        """Build the graph; return its components."""
+        self.options = options
+        self.built = self.engine.JointGraph(self.rows, seed=self.seed, **options)
+        self.components = self.built.components()
+        return self.components
+
+    def harmonics(self, k: int, seed: Any) -> Harmonics:
+        """Harmonics of the graph that was built last."""
+        values, psi = self.built.harmonics(k, _DEVICE_TOL)
+        graph = Graph(
+            **self.built.to_host(),
+            components=self.components,
+            rows=self.engine.to_host(self.rows),
+            recall=self.built.recall,
+            **self.options,
+        )
+        return Harmonics(psi=psi, eigenvalues=values, degrees=graph.degrees, graph=graph)
 
 
 def _datasets_apart(components: Array, batch: Array) -> list[int]:

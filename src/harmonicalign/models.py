@@ -14,9 +14,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
-from harmonicalign._progress import Progress
+from harmonicalign._progress import Progress, fit_plan
 from harmonicalign.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
 from harmonicalign.anchors import known_pairs
+from harmonicalign.backends import cpu
 from harmonicalign.correspondence import Correspondence
 from harmonicalign.graph import kernel_graph
 from harmonicalign.harmonics import Harmonics, harmonics
@@ -147,7 +148,10 @@ class RefinedModel:
         """Joint diffusion map beside joint coordinates, for every dataset."""
         rows = self.joint.graph.rows
         assert rows is not None
-        return self.joint.split(self._embed(self.joint.harmonics.phi, rows))
+        return [
+            self._embed(phi, z)
+            for phi, z in zip(self.joint.split(self.joint.harmonics.phi), self.joint.split(rows), strict=True)
+        ]
 
     def place(self, i: int, rows: Any, signals: Any) -> Array:
         """Coordinates of rows of dataset i: its maps, then Nyström's extension of the joint map."""
@@ -155,7 +159,15 @@ class RefinedModel:
         return self._embed(self.joint.harmonics.extend(self.joint.graph.extend(z)), z)
 
     def _embed(self, phi: Array, z: Array) -> Array:
-        return np.hstack([unit_rows(phi * self.joint.harmonics.frequencies**self.t), z])
+        damping = (self.joint.harmonics.frequencies**self.t).astype(phi.dtype, copy=False)
+        out = np.empty((len(z), phi.shape[1] + z.shape[1]), dtype=np.result_type(phi, z))
+
+        def fill(rows: slice) -> None:
+            out[rows, : phi.shape[1]] = unit_rows(phi[rows] * damping)
+            out[rows, phi.shape[1] :] = z[rows]
+
+        cpu.in_threads(fill, cpu.row_slices(len(z), 256 * out.shape[1]))
+        return out
 
 
 def fit_refined(
@@ -170,9 +182,13 @@ def fit_refined(
     n_landmarks: int,
     seed: int,
     progress: Progress,
+    device: Any = "cpu",
 ) -> RefinedModel:
-    """The default method."""
-    rng = np.random.RandomState(seed)
+    """The default method; `device` is "cpu" or a device of torch for all that touches every row."""
+    rng = np.random.default_rng(seed)
+    sizes = [d.shape[0] for d in datasets]
+    hubs = min(_HUBS, len(sizes) - 1)
+    progress.expect(fit_plan(sizes, hubs * len(sizes) - hubs * (hubs + 1) // 2, n_landmarks))
     reductions, landmarks, sides = [], [], []
     for i, (data, signal, name) in enumerate(zip(datasets, signals, names, strict=True)):
         with progress.stage(f"harmonics of {name}"):
@@ -183,7 +199,7 @@ def fit_refined(
         landmarks.append(chosen)
     refinements = _refine_pairs(
         sides,
-        [len(c) for _, c in reductions],
+        sizes,
         names,
         anchors,
         landmarks,
@@ -192,9 +208,12 @@ def fit_refined(
         seed,
         progress,
     )
-    sizes = [(len(c), float(np.var(c, axis=0).sum())) for _, c in reductions]
+    weights = [
+        (len(c), float(np.var(side.components, axis=0).sum()))
+        for (_, c), side in zip(reductions, sides, strict=True)
+    ]
     agreement = {pair: r.kinship for pair, r in refinements.items()}
-    parents, order = spanning_tree(len(sides), agreement, sizes)
+    parents, order = spanning_tree(len(sides), agreement, weights)
     chosen_pairs = {
         i: refinements[parents[i], i]
         if (parents[i], i) in refinements
@@ -203,17 +222,22 @@ def fit_refined(
     }
     significance = max((r.significance for r in chosen_pairs.values()), key=lambda test: test.p)
     _warn_of_chance(significance)
-    with progress.stage("joint space"), threadpool_limits(1):
+    with progress.stage("joint space"), threadpool_limits(1, user_api="blas"):
         space = joint_space(sides, parents, order, chosen_pairs, seed)
-        z = [space.place(i, c, s) for i, ((_, c), s) in enumerate(zip(reductions, signals, strict=True))]
+        parts = enumerate(zip((c for _, c in reductions), signals, strict=True))
+        if device == "cpu":
+            z: list[Any] = [space.place(i, c, s) for i, (c, s) in parts]
+        else:
+            z = [space.place_on(device, i, c, s) for i, (c, s) in parts]
     with progress.stage("joint map"):
         n = sum(map(len, z))
         joint = joint_geometry(
             z,
-            n_harmonics=int(np.clip(n // 20, min(10, n - 1), 100)),
+            n_harmonics=joint_harmonics(n),
             n_neighbors=joint_neighbours(n),
             anisotropy=kernel["anisotropy"],
             random_state=seed,
+            device=device,
         )
     return RefinedModel(
         reductions=tuple(r for r, _ in reductions),
@@ -258,7 +282,7 @@ def add_dataset(
     )
     reduction, components = reduce_rows(new, settings.n_pca[0], seed)
     chosen = _landmarks(
-        len(components), n_landmarks, np.empty(0, dtype=np.int64), np.random.RandomState(seed)
+        len(components), n_landmarks, np.empty(0, dtype=np.int64), np.random.default_rng(seed)
     )
     side = _side(components, new_signals, chosen, settings, 0, kernel, seed, "the new dataset")
     hubs = sorted(range(len(datasets)), key=lambda i: -datasets[i].shape[0])[:_HUBS]
@@ -291,6 +315,11 @@ def joint_neighbours(n: int) -> int:
     return int(np.clip(round(n**0.5 / 4), 5, 10))
 
 
+def joint_harmonics(n: int) -> int:
+    """Harmonics of a joint graph of n rows; more than 50 bring nothing where rows are many (measured)."""
+    return min(n - 1, max(10, min(n // 20, 100 if n <= 20_000 else 50)))
+
+
 def _side(
     components: Array,
     signals: Any,
@@ -317,12 +346,15 @@ def _anchored_rows(anchors: dict[tuple[int, int], Any], i: int) -> Array:
     return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=np.int64)
 
 
-def _landmarks(n: int, most: int, must: Array, rng: np.random.RandomState) -> Array:
+def _landmarks(n: int, most: int, must: Array, rng: np.random.Generator) -> Array:
     """Rows that find the alignment: all of them, or a sample that holds the rows with known pairs."""
     if n <= most:
         return np.arange(n)
-    rest = np.setdiff1d(np.arange(n), must)
-    return np.sort(np.concatenate([must[:most], rng.permutation(rest)[: max(0, most - len(must))]]))
+    must = must[:most]
+    if not len(must):
+        return np.sort(rng.choice(n, most, replace=False, shuffle=False))
+    rest = np.setdiff1d(np.arange(n), must, assume_unique=True)
+    return np.sort(np.concatenate([must, rng.choice(rest, most - len(must), replace=False)]))
 
 
 def _known(anchors: dict[tuple[int, int], Any], x: int, y: int, landmarks: Sequence[Array]) -> Any:
@@ -362,7 +394,7 @@ def _refine_pairs(
     out = {}
     for i, j in pairs:
         # The matrices are small: threads cost more than they bring, and far more on a busy machine.
-        with progress.stage(f"alignment of {names[i]} and {names[j]}"), threadpool_limits(1):
+        with progress.stage(f"alignment of {names[i]} and {names[j]}"), threadpool_limits(1, user_api="blas"):
             out[i, j] = refine(
                 sides[i],
                 sides[j],

@@ -101,6 +101,14 @@ class LinearMap:
         """Image of the rows."""
         return np.asarray(rows @ self.matrix) + self.shift
 
+    def apply_on(self, device: Any, rows: Any) -> Any:
+        """The same on a device of torch; sparse rows are multiplied here, dense ones there."""
+        from harmonicalign.backends.torch_joint import to_device
+
+        if sp.issparse(rows):
+            return to_device(self.apply(rows), device)
+        return to_device(rows, device) @ to_device(self.matrix, device) + to_device(self.shift, device)
+
 
 @dataclass(frozen=True)
 class Refinement:

@@ -87,6 +87,19 @@ class JointSpace:
         shift = self.shifts[i] if self.shifts else None
         return z if shift is None else shift.apply(z)
 
+    def place_on(self, device: Any, i: int, components: Array, signals: Any) -> Any:
+        """The same on a device of torch, as a tensor there."""
+        from harmonicalign.backends import torch_joint as engine
+
+        shift = self.shifts[i] if self.shifts else None
+        mapped = self.component_maps[i].apply_on(device, components)
+        s = self.signal_maps[i].apply_on(device, signals)
+        bridge = self.bridges[i]
+        if bridge is not None:
+            s += bridge.apply_on(device, components)
+        places, moves = (None, None) if shift is None else (shift.places, shift.displacement)
+        return engine.placed_rows(mapped, s, self.share, places, moves)
+
     def joined_by(
         self,
         side: Side,

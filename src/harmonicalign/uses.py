@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from harmonicalign._exceptions import ModelFileError
 from harmonicalign._inputs import Inputs
-from harmonicalign._validation import check_rows
+from harmonicalign._validation import check_data
 from harmonicalign.align import Alignment, MultiAlignment
 from harmonicalign.confidence import row_confidence
 from harmonicalign.correct import correct
@@ -223,8 +224,8 @@ class AlignmentUses:
             raise ValueError(f"key {key!r} is taken; the datasets are {self.keys_}")
         if signals is None and self._signals_given:
             raise ValueError("the model was fitted with signals=…; give those of the new dataset too")
-        rows = check_rows("X", X, min_rows=3)
-        shared = check_rows("signals", X if signals is None else signals)
+        rows = check_data("X", X, min_rows=3)
+        shared = check_data("signals", X if signals is None else signals)
         expected = self._inputs.signals[0].shape[1]
         if shared.shape != (rows.shape[0], expected):
             raise ValueError(
@@ -250,6 +251,12 @@ class AlignmentUses:
         self.embedding_ = [*self.embedding_, self.model_.place(len(self.keys_) - 1, rows, shared)]
         return self.embedding_[-1]
 
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write a report on this alignment, one HTML file; options as in `write_report`."""
+        from harmonicalign.report import write_report
+
+        return write_report(self, path, **options)
+
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the fitted model to one ``.npz`` file, all of it or nothing; see `harmonicalign.load`."""
         check_is_fitted(self, "embedding_")
@@ -267,7 +274,13 @@ class AlignmentUses:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote. Nothing in the file is executed."""
         tree = read_tree(path, _TYPES)
-        model = cls(**tree["params"])
+        try:
+            model = cls(**tree["params"])
+            _check_parts(tree)
+        except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
+            raise ModelFileError(
+                f"{path} does not hold a whole model ({type(error).__name__}: {error}); it is damaged or foreign"
+            ) from error
         vars(model).update(tree["fitted"], _inputs=tree["inputs"])
         return model
 
@@ -304,3 +317,24 @@ _FITTED = (
     "_signals_given",
     "_n_features_out",
 )
+
+
+def _check_parts(tree: Any) -> None:
+    """Refuse a file whose parts do not belong together, before anything is done with them."""
+    fitted, inputs = tree["fitted"], tree["inputs"]
+    if not set(fitted) <= set(_FITTED):
+        raise ValueError(f"it sets {sorted(set(map(str, fitted)) - set(_FITTED))}")
+    needed = {"model_", "embedding_", "keys_", "_seed", "_n_features_out"}
+    if not needed <= set(fitted):
+        raise ValueError(f"it lacks {sorted(needed - set(fitted))}")
+    if not isinstance(inputs, Inputs) or not isinstance(fitted["model_"], PaperModel | RefinedModel):
+        raise ValueError("the model or its data are of another type")
+    embedding, keys, n = fitted["embedding_"], fitted["keys_"], len(inputs.datasets)
+    lengths = {len(part) for part in (embedding, keys, inputs.keys, inputs.signals, inputs.containers)}
+    if lengths != {n} or len(fitted["model_"].reductions) != n:
+        raise ValueError("its parts are for different numbers of datasets")
+    for z, data, signals in zip(embedding, inputs.datasets, inputs.signals, strict=True):
+        if z.shape != (data.shape[0], fitted["_n_features_out"]) or signals.shape[0] != data.shape[0]:
+            raise ValueError("rows of its data and of its coordinates differ in number")
+        if z.dtype.kind != "f" or not np.isfinite(z).all():
+            raise ValueError("its coordinates are not finite numbers")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -11,15 +13,44 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh, lobpcg
 from threadpoolctl import threadpool_limits
 
-__all__ = ["all_distances", "leading_eigenpairs", "nearest", "row_distances"]
+from harmonicalign.backends.cpu_block import block_eigenpairs, threads
+
+__all__ = [
+    "Neighbours",
+    "all_distances",
+    "leading_eigenpairs",
+    "nearest",
+    "nearest_rows",
+    "row_distances",
+    "row_slices",
+]
 
 Array = np.ndarray[Any, Any]
+
+logger = logging.getLogger("harmonicalign")
 
 _BLOCK_BYTES = 2**27
 """Temporary arrays are built in blocks of rows of about this size."""
 
 EXACT_PAIRS = 4e8
 """Up to this many pairs of rows are compared with each other; beyond, an inverted file is searched."""
+
+RECALL = 0.96
+"""Share of the true neighbours that an inverted file is made to find."""
+
+_PROBED_QUERIES = 256
+
+_HUGE = 1e150
+"""Numbers beyond this are scaled before they are added up."""
+
+BLOCK_EIGEN_ROWS = 3000
+"""Sparse operators with more rows are iterated on by blocks in single precision (measured)."""
+
+BLOCK_TOL = 1e-5
+"""Residual of the eigenpairs then; the eigenvalues are exact to the square of it over their gaps."""
+
+LARGE_ROWS, LARGE_TOL = 20_000, 1e-3
+"""Above so many rows the residual may be larger: pairs lie so close that only their span matters."""
 
 SINGLE_EIGEN_ROWS = 2000
 """Plain matrices with more rows are iterated on in single precision, and the result polished."""
@@ -53,10 +84,10 @@ def all_distances(x: Array, y: Array | None = None) -> Array:
     squared *= -2
     squared += x_norms[:, None]
     squared += y_norms[None, :]
-    for start, stop in _row_blocks(len(xs), 9 * len(ys)):
-        block = squared[start:stop]
-        close_i, close_j = np.nonzero(block <= 1e-9 * (x_norms[start:stop, None] + y_norms[None, :]))
-        difference = xs[close_i + start] - ys[close_j]
+    for rows in row_slices(len(xs), 9 * len(ys)):
+        block = squared[rows]
+        close_i, close_j = np.nonzero(block <= 1e-9 * (x_norms[rows, None] + y_norms[None, :]))
+        difference = xs[close_i + rows.start] - ys[close_j]
         block[close_i, close_j] = np.einsum("ij,ij->i", difference, difference)
     np.sqrt(squared, out=squared)
     if same:
@@ -65,17 +96,41 @@ def all_distances(x: Array, y: Array | None = None) -> Array:
     return np.asarray(squared)
 
 
-def _row_blocks(n_rows: int, bytes_per_row: int) -> list[tuple[int, int]]:
-    """Ranges of rows whose temporaries stay near `_BLOCK_BYTES`."""
+def row_slices(n_rows: int, bytes_per_row: int) -> list[slice]:
+    """Slices of rows whose temporaries stay near `_BLOCK_BYTES`."""
     step = max(1, _BLOCK_BYTES // max(1, bytes_per_row))
-    return [(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
+
+
+def in_threads(work: Callable[[slice], None], slices: Sequence[slice]) -> None:
+    """Call `work` on each slice, in as many threads as we may use; for large operations of numpy."""
+    if len(slices) == 1:
+        work(slices[0])
+        return
+    with ThreadPoolExecutor(threads()) as pool:
+        list(pool.map(work, slices))
+
+
+class Neighbours(NamedTuple):
+    """Nearest rows of every query, nearest first."""
+
+    distances: Array
+    indices: Array
+    recall: float
+    """Share of the true neighbours that were found; 1 where all pairs were compared."""
 
 
 def nearest(x: Array, k: int, queries: Array | None = None, *, exact: bool = True) -> tuple[Array, Array]:
-    """The k nearest rows of `x` for each query row, nearest first: distances and indices.
+    """Distances and indices of `nearest_rows`."""
+    found = nearest_rows(x, k, queries, exact=exact)
+    return found.distances, found.indices
 
-    All pairs are compared while that is quick; beyond `EXACT_PAIRS` an inverted file finds about 99 %
-    of the true neighbours in a fraction of the time.
+
+def nearest_rows(x: Array, k: int, queries: Array | None = None, *, exact: bool = True) -> Neighbours:
+    """The k nearest rows of `x` for each query row, nearest first.
+
+    All pairs are compared while that is quick; beyond `EXACT_PAIRS` an inverted file is searched, deep
+    enough to find `RECALL` of the true neighbours of a sample of the queries.
 
     Parameters
     ----------
@@ -91,65 +146,134 @@ def nearest(x: Array, k: int, queries: Array | None = None, *, exact: bool = Tru
 
     Returns
     -------
-    distances, indices
-        Both (number of queries, k).
+    neighbours
+        Distances and indices, both (number of queries, k), and the recall measured.
     """
-    scale = _unit_scale(x) if queries is None else _unit_scale(x, queries)
-    centre = (x / scale).mean(axis=0)
-    base = np.ascontiguousarray(x / scale - centre, dtype=np.float32)
+    base, scale, centre = _single(x, x if queries is None else queries)
     if queries is not None:
-        sought = np.ascontiguousarray(queries / scale - centre, dtype=np.float32)
-        squared, indices = _search(base, sought, k)
+        sought = _shifted(queries, scale, centre)
+        squared, indices, recall = _search(base, sought, k)
     else:
         queries = x
         # One more than asked for, because a row finds itself; equal rows may hide it, hence the mask.
-        squared, found = _search(base, base, min(k + 1, len(x)))
+        squared, found, recall = _search(base, base, min(k + 1, len(x)))
         other = found != np.arange(len(x))[:, None]
         crowded = other.all(axis=1)
         other[crowded, -1] = False
         indices = found[other].reshape(len(x), -1)[:, :k]
         squared = squared[other].reshape(len(x), -1)[:, :k]
     if not exact:
-        return np.sqrt(np.maximum(squared, 0), dtype=np.float64) * scale, indices
+        return Neighbours(np.sqrt(np.maximum(squared, 0), dtype=np.float64) * scale, indices, recall)
     distances = row_distances(queries, x, indices)
     order = np.argsort(distances, axis=1, kind="stable")
-    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1)
+    return Neighbours(
+        np.take_along_axis(distances, order, axis=1), np.take_along_axis(indices, order, axis=1), recall
+    )
 
 
-def _search(base: Array, sought: Array, k: int) -> tuple[Array, Array]:
-    """Squared distances and numbers of the k nearest rows of `base`, in single precision."""
+def _single(x: Array, queries: Array) -> tuple[Array, float, Array]:
+    """Rows in single precision, scaled and centred so that its digits are spent on differences."""
+    scale = _unit_scale(x) if queries is x else _unit_scale(x, queries)
+    centre = x.mean(axis=0, dtype=np.float64) / scale if scale < _HUGE else (x / scale).mean(axis=0)
+    return _shifted(x, scale, centre), scale, centre
+
+
+def _shifted(x: Array, scale: float, centre: Array) -> Array:
+    out = np.empty(x.shape, dtype=np.float32)
+    for rows in row_slices(len(x), 16 * x.shape[1]):
+        out[rows] = x[rows] / scale - centre
+    return out
+
+
+def _search(base: Array, sought: Array, k: int) -> tuple[Array, Array, float]:
+    """Squared distances and numbers of the k nearest rows of `base`, in single precision, and the recall."""
     import faiss
 
-    flat = faiss.IndexFlatL2(base.shape[1])
     if len(base) * len(sought) <= EXACT_PAIRS or len(base) < 5000:
+        flat = faiss.IndexFlatL2(base.shape[1])
         flat.add(base)
         squared, found = flat.search(sought, k)
-        return squared, found
-    n_lists = int(len(base) ** 0.5)
-    index = faiss.IndexIVFFlat(flat, base.shape[1], n_lists)
-    # The lists are found on a sample; faiss wants at least 39 rows for each and uses at most 256.
-    index.train(base[np.random.RandomState(0).permutation(len(base))[: 64 * n_lists]])
+        return squared, found, 1.0
+    rng = np.random.RandomState(0)
+    own = sought is base
+    base, sought = _without_empty_directions(base, sought, rng)
+    n_lists = int(max(2 * len(base) ** 0.5, len(base) / 200))
+    quantizer = faiss.IndexFlatL2(base.shape[1])
+    index = faiss.IndexIVFFlat(quantizer, base.shape[1], n_lists)
+    index.cp.niter, index.cp.min_points_per_centroid = 6, 1
+    index.train(base[rng.randint(len(base), size=min(len(base), 40 * n_lists))])
     index.add(base)
-    index.nprobe = int(np.clip(n_lists // 8, 8, 40))
-    squared, found = index.search(sought, k)
+    recall = _probe_deep_enough(index, base, sought[rng.randint(len(sought), size=_PROBED_QUERIES)], k)
+    logger.info(
+        "neighbours: inverted file of %d lists, %d searched, recall %.3f", n_lists, index.nprobe, recall
+    )
+    # Queries of one list after each other scan the same lists, which are then still in the cache.
+    lists = _lists_of(index, len(base)) if own else quantizer.search(sought, 1)[1].ravel()
+    order = np.argsort(lists, kind="stable")
+    squared, found = np.empty((len(sought), k), np.float32), np.empty((len(sought), k), np.int64)
+    for rows in row_slices(len(sought), 4 * (sought.shape[1] + 3 * k)):
+        squared[order[rows]], found[order[rows]] = index.search(sought[order[rows]], k)
     short = np.flatnonzero(found[:, -1] < 0)
     if short.size:
         # Near the edge of the data the lists searched may hold fewer than k rows.
         whole = faiss.IndexFlatL2(base.shape[1])
         whole.add(base)
         squared[short], found[short] = whole.search(sought[short], k)
-    return squared, found
+    return squared, found, recall
+
+
+def _without_empty_directions(base: Array, sought: Array, rng: np.random.RandomState) -> tuple[Array, Array]:
+    """The same rows in fewer columns, where some directions hold nothing: distances stay as they are."""
+    some = base[rng.randint(len(base), size=20_000)].astype(np.float64)
+    some -= some.mean(axis=0)
+    variances, axes = scipy.linalg.eigh(some.T @ some)
+    kept = int((variances > 1e-7 * variances[-1]).sum())
+    if kept == 0 or kept > 0.9 * base.shape[1]:
+        return base, sought
+    turn = np.ascontiguousarray(axes[:, -kept:], dtype=np.float32)
+    turned = base @ turn
+    return turned, turned if sought is base else sought @ turn
+
+
+def _lists_of(index: Any, n: int) -> Array:
+    """List of the inverted file that each of its n rows is in."""
+    import faiss
+
+    lists = np.empty(n, dtype=np.int64)
+    for i in range(index.nlist):
+        size = index.invlists.list_size(i)
+        lists[faiss.rev_swig_ptr(index.invlists.get_ids(i), size)] = i
+    return lists
+
+
+def _probe_deep_enough(index: Any, base: Array, sample: Array, k: int) -> float:
+    """Set the number of lists that are searched so that a sample's recall is `RECALL`; return its recall.
+
+    How deep that is depends on the data's dimension, so it is measured and not guessed.
+    """
+    import faiss
+
+    flat = faiss.IndexFlatL2(base.shape[1])
+    flat.add(base)
+    reach = flat.search(sample, k)[0][:, -1:]
+    index.nprobe = 8
+    while True:
+        # Counted by distance: among equally near rows any will do.
+        recall = float((index.search(sample, k)[0] <= reach * (1 + 1e-5) + 1e-12).mean())
+        if recall >= RECALL or index.nprobe >= index.nlist:
+            return recall
+        index.nprobe = min(index.nlist, int(1.5 * index.nprobe))
 
 
 def row_distances(queries: Array, x: Array, indices: Array) -> Array:
     """Distances from each query to the rows of `x` that its row of `indices` names, in float64."""
     scale = _unit_scale(queries, x)
     out = np.empty(indices.shape, dtype=np.float64)
-    for start, stop in _row_blocks(len(queries), 8 * indices.shape[1] * x.shape[1]):
-        neighbours = x[indices[start:stop]].astype(np.float64)
-        neighbours -= queries[start:stop, None, :]
+    for rows in row_slices(len(queries), 8 * indices.shape[1] * x.shape[1]):
+        neighbours = x[indices[rows]].astype(np.float64)
+        neighbours -= queries[rows, None, :]
         neighbours /= scale
-        out[start:stop] = np.sqrt(np.einsum("ijk,ijk->ij", neighbours, neighbours))
+        out[rows] = np.sqrt(np.einsum("ijk,ijk->ij", neighbours, neighbours))
     out *= scale
     return out
 
@@ -180,10 +304,14 @@ def leading_eigenpairs(
     if k == 0:
         return np.empty(0), np.empty((n, 0))
     if n <= DENSE_EIGEN_ROWS or k > n // 3:
-        dense = operator.toarray() if sp.issparse(operator) else np.array(operator)
-        dense -= 2 * (deflate @ deflate.T).toarray()
-        values, vectors = scipy.linalg.eigh(dense, subset_by_index=[n - k, n - 1], overwrite_a=True)
+        values, vectors = _decompose(operator, deflate, k)
         return values[::-1], vectors[:, ::-1]
+
+    if sp.issparse(operator) and n > BLOCK_EIGEN_ROWS:
+        seed = int(random_state.randint(2**31))
+        return block_eigenpairs(
+            operator, k, deflate=deflate, seed=seed, tol=BLOCK_TOL if n <= LARGE_ROWS else LARGE_TOL
+        )
 
     def apply(v: Array) -> Array:
         return np.asarray(operator @ v - 2 * (deflate @ (deflate.T @ v)))
@@ -199,6 +327,21 @@ def leading_eigenpairs(
         values, vectors = _polish(vectors.astype(np.float64), apply)
     order = np.argsort(-values, kind="stable")
     return values[order], vectors[:, order]
+
+
+def _decompose(operator: Any, deflate: sp.csr_matrix, k: int) -> tuple[Array, Array]:
+    """The k largest eigenpairs by LAPACK, smallest of them first."""
+    n = operator.shape[0]
+    for driver in ("evr", "ev"):
+        dense = operator.toarray() if sp.issparse(operator) else np.array(operator)
+        dense -= 2 * (deflate @ deflate.T).toarray()
+        some = {"subset_by_index": [n - k, n - 1]} if driver == "evr" else {}
+        try:
+            values, vectors = scipy.linalg.eigh(dense, driver=driver, overwrite_a=True, **some)
+        except np.linalg.LinAlgError:
+            continue  # the quick driver gives up on some clusters of equal eigenvalues; the other never does
+        return values[-k:], vectors[:, -k:]
+    raise RuntimeError(f"LAPACK could not decompose the graph of {n} rows; raise n_neighbors or drop outliers")
 
 
 def _iterate_single(

@@ -39,6 +39,7 @@ __all__ = [
     "normalise",
     "recall",
     "resolve_device",
+    "to_device",
     "to_host",
 ]
 
@@ -178,7 +179,7 @@ def harmonics(
         index = build_index(x, random_state)
         _, distances, found = search(index, n_neighbors, random_state=random_state)
         index = index._replace(rows=index.rows[:0])  # free the rows before the graph is built
-    graph, degrees = kernel(
+    graph, degrees, _, _ = kernel(
         distances, found, n_bandwidth=n_bandwidth, decay=decay, thresh=thresh, anisotropy=anisotropy
     )
     values, vectors = eigenpairs(normalise(graph, degrees), degrees, k, tol=tol, random_state=random_state)
@@ -189,7 +190,8 @@ def harmonics(
     return Spectrum(values, vectors[place], degrees[place], distances[place], index.order[found[place]])
 
 
-def _to(x: FloatArray, device: torch.device) -> Tensor:
+def to_device(x: FloatArray, device: torch.device) -> Tensor:
+    """Copy of an array in float32."""
     return torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device)
 
 
@@ -218,11 +220,11 @@ def knn_numpy(
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """`knn` from host to host."""
     where = resolve_device(device)
-    rows = _to(x, where)
+    rows = to_device(x, where)
     distances, indices = knn(
         rows,
         k,
-        queries=None if queries is None else _to(queries, where),
+        queries=None if queries is None else to_device(queries, where),
         random_state=random_state,
         exact=exact,
     )
@@ -243,8 +245,8 @@ def kernel_numpy(
     from scipy.sparse import csr_array
 
     where = resolve_device(device)
-    graph, degrees = kernel(
-        _to(distances, where),
+    graph, degrees, _, _ = kernel(
+        to_device(distances, where),
         torch.from_numpy(np.ascontiguousarray(indices, dtype=np.int64)).to(where),
         n_bandwidth=n_bandwidth,
         decay=decay,
@@ -271,7 +273,11 @@ def eigenpairs_numpy(
         torch.from_numpy(part.astype(index)).to(where) for part in (operator.indptr, operator.indices)
     )
     values, vectors = eigenpairs(
-        Csr(crow, col, _to(operator.data, where)), _to(degrees, where), k, tol=tol, random_state=random_state
+        Csr(crow, col, to_device(operator.data, where)),
+        to_device(degrees, where),
+        k,
+        tol=tol,
+        random_state=random_state,
     )
     return to_host(values), to_host(vectors)
 
@@ -280,5 +286,5 @@ def harmonics_numpy(
     x: FloatArray, k: int, *, device: str = "auto", **options: Any
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
     """`harmonics` from host to host: eigenvalues, eigenvectors, degrees."""
-    spectrum = harmonics(_to(x, resolve_device(device)), k, **options)
+    spectrum = harmonics(to_device(x, resolve_device(device)), k, **options)
     return to_host(spectrum.values), to_host(spectrum.vectors), to_host(spectrum.degrees)

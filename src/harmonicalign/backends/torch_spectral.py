@@ -8,23 +8,22 @@ is ``O(m + n b)``.
 
 from __future__ import annotations
 
-import logging
-import math
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from harmonicalign.backends.chebyshev import block_width, filtered_subspace
 from harmonicalign.backends.torch_neighbours import accelerated
 
-__all__ = ["Csr", "eigenpairs", "gram", "kernel", "normalise"]
+__all__ = ["Csr", "Kernel", "components", "eigenpairs", "gram", "kernel", "normalise", "reordered"]
 
-logger = logging.getLogger("harmonicalign")
+FloatArray = NDArray[np.floating[Any]]
 
 DENSE_BELOW = 1500  # rows up to which a dense decomposition is the quickest
-FIRST_DEGREE, MAX_DEGREE = 8, 240
-SAFETY = 5  # by which each round aims past the tolerance
 GRAM_ROWS = 1 << 18  # rows turned to float64 at a time
 GRAM_PIECES = 128  # independent partial products of those, to fill a device
 
@@ -63,6 +62,15 @@ class Csr(NamedTuple):
             )
 
 
+class Kernel(NamedTuple):
+    """A kernel K, its row sums, those before anisotropy, and every row's bandwidth ε."""
+
+    matrix: Csr
+    degrees: Tensor
+    density: Tensor
+    bandwidth: Tensor
+
+
 def kernel(
     distances: Tensor,
     indices: Tensor,
@@ -71,44 +79,73 @@ def kernel(
     decay: float = 2.0,
     thresh: float = 1e-4,
     anisotropy: float = 0.0,
-) -> tuple[Csr, Tensor]:
-    """Adaptive kernel ``K`` and its degrees from neighbours (without self, ascending).
+) -> Kernel:
+    """Adaptive kernel ``K`` from neighbours (without self, ascending).
 
-    ``W_ij = exp(-(d_ij/ε_i)^decay)`` with ``ε_i`` the distance to neighbour `n_bandwidth`, weights under
-    `thresh` dropped, ``G = (W + Wᵀ)/2`` with ones on the diagonal, ``K_ij = G_ij / (g_i g_j)^anisotropy``.
+    ``G_ij = ½ (exp(-(d_ij/ε_i)^decay) + exp(-(d_ij/ε_j)^decay))`` over pairs of which one is a neighbour of
+    the other, with ``ε_i`` the distance to neighbour `n_bandwidth` and weights under `thresh` dropped; ones on
+    the diagonal; ``K_ij = G_ij / (g_i g_j)^anisotropy``.
     """
     n, k = indices.shape
     if not 1 <= n_bandwidth <= k:
         raise ValueError(f"n_bandwidth must be between 1 and the {k} neighbours given, not {n_bandwidth}")
-    bandwidth = distances[:, n_bandwidth - 1 : n_bandwidth].clamp(min=torch.finfo(distances.dtype).tiny)
-    # in a row of duplicates ε is 0: they are at distance 0 and keep weight 1, all else is far
-    weight = (distances / bandwidth).pow_(decay).neg_().exp_()
+    bandwidth = distances[:, n_bandwidth - 1]
+    if not bool(bandwidth.all()):
+        # a row of duplicates is at distance 0 from its neighbours: the least of the others keeps it to them
+        positive = bandwidth[bandwidth > 0]
+        bandwidth = torch.where(bandwidth > 0, bandwidth, positive.min() if len(positive) else 1.0)
+    weight = (distances / bandwidth[:, None]).pow_(decay).neg_().exp_()
+    weight += (distances / bandwidth[indices]).pow_(decay).neg_().exp_()
+    weight *= 0.5
     keep = weight >= max(thresh, torch.finfo(weight.dtype).tiny)
     source = torch.arange(n, device=indices.device)[:, None].expand(n, k)[keep]
-    target, half = indices[keep], weight[keep].mul_(0.5)
-    del weight, keep
+    target, weight = indices[keep], weight[keep]
+    del keep
     loop = torch.arange(n, device=indices.device)
     key = torch.cat([source * n + target, target * n + source, loop * n + loop])
-    half = torch.cat([half, half, half.new_ones(n)])
-    del source, target
+    value = torch.cat([weight, weight, weight.new_ones(n)])
+    del source, target, weight
     key, order = key.sort()
-    half = half[order]
+    value = value[order]
     del order
-    # every pair occurs at most twice (i chose j, j chose i): add a second occurrence to the first
-    again = torch.zeros_like(key, dtype=torch.bool)
-    torch.eq(key[1:], key[:-1], out=again[1:])
-    half[:-1] += half[1:] * again[1:]
-    first = ~again
-    key, value = key[first], half[first]
-    small = len(key) < 1 << 31
-    row = torch.div(key, n, rounding_mode="floor")
-    col = (key - row * n).to(torch.int32 if small else torch.int64)
-    crow = torch.searchsorted(row, torch.arange(n + 1, device=row.device))
-    graph = Csr(crow.to(col.dtype), col, value)
+    # every pair occurs at most twice (i chose j, j chose i), both times with one weight but for rounding
+    first = torch.ones_like(key, dtype=torch.bool)
+    torch.ne(key[1:], key[:-1], out=first[1:])
+    value[:-1] = torch.where(first[1:], value[:-1], torch.maximum(value[:-1], value[1:]))
+    matrix = _from_keys(key[first], value[first], n)
+    density = matrix.sums()
     if anisotropy:
-        mass = graph.sums().pow(-anisotropy)
-        graph = graph._replace(val=value * mass[row] * mass[col])
-    return graph, graph.sums()
+        mass = density.pow(-anisotropy)
+        matrix = matrix._replace(val=matrix.val * mass[matrix.rows()] * mass[matrix.col])
+    return Kernel(matrix, matrix.sums(), density, bandwidth)
+
+
+def _from_keys(key: Tensor, value: Tensor, n: int) -> Csr:
+    """The matrix with entries at row · n + column, ascending."""
+    row = torch.div(key, n, rounding_mode="floor")
+    col = (key - row * n).to(torch.int32 if len(key) < 1 << 31 else torch.int64)
+    crow = torch.searchsorted(row, torch.arange(n + 1, device=row.device))
+    return Csr(crow.to(col.dtype), col, value)
+
+
+def reordered(graph: Csr, order: Tensor) -> Csr:
+    """The matrix whose row and column ``order[i]`` are row and column i of `graph`."""
+    row, col = order[graph.rows()], order[graph.col]
+    key, by = (row * graph.n + col).sort()
+    return _from_keys(key, graph.val[by], graph.n)
+
+
+def components(graph: Csr) -> Tensor:
+    """For every row the least number of a row in its connected component."""
+    row, col = graph.rows().long(), graph.col.long()
+    label = torch.arange(graph.n, device=col.device)
+    while True:
+        # each row takes the least label around it, then the label of that label's row
+        least = label.scatter_reduce(0, row, label[col], "amin")
+        least = least[least]
+        if torch.equal(least, label):
+            return label
+        label = least
 
 
 def normalise(graph: Csr, degrees: Tensor) -> Csr:
@@ -129,15 +166,16 @@ def gram(a: Tensor, b: Tensor) -> Tensor:
     return total
 
 
-class _Operator:
-    """Sparse products in the form of the filter's recurrence."""
+class _Space:
+    """Blocks and sparse products on a torch device, in the form of the filter's recurrence."""
 
-    def __init__(self, matrix: Csr) -> None:
-        self.matrix = matrix
+    def __init__(self, matrix: Csr, trivial: Tensor, random_state: int) -> None:
+        self.matrix, self.trivial = matrix, trivial
         self.kernels = accelerated(matrix.val.device)
         self.sparse = matrix.sparse()
+        self.generator = torch.Generator(device=matrix.val.device).manual_seed(random_state)
 
-    def __call__(
+    def apply(
         self,
         x: Tensor,
         z: Tensor | None = None,
@@ -147,7 +185,6 @@ class _Operator:
         gamma: float = 0.0,
         out: Tensor | None = None,
     ) -> Tensor:
-        """``alpha A x + beta x + gamma z``; `out` may be `z`."""
         if self.kernels is not None:
             result: Tensor = self.kernels.spmm(
                 *self.matrix, x, z, torch.empty_like(x) if out is None else out, alpha, beta, gamma
@@ -160,58 +197,26 @@ class _Operator:
             y.add_(z, alpha=gamma)
         return y
 
-
-def _lower_bound(operator: _Operator, start: Tensor, steps: int = 20) -> float:
-    """Bound from below on the spectrum: the least Ritz value of a short Lanczos run, less twice its residual.
-
-    An eigenvalue a little under it does no harm: the filter still raises it less than the other end.
-    """
-    diagonal: list[float] = []
-    side: list[float] = []
-    v, before = start / start.norm(), torch.zeros_like(start)
-    for _ in range(steps):
-        w = operator(v)
-        a = float((v * w).sum())
-        w = w - a * v - (side[-1] if side else 0.0) * before
-        b = float(w.norm())
-        diagonal.append(a)
-        side.append(b)
-        if b < 1e-6:
-            break
-        v, before = w / b, v
-    t = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
-    for i, b in enumerate(side[:-1]):
-        t[i, i + 1] = t[i + 1, i] = b
-    ritz, vectors = torch.linalg.eigh(t)
-    return max(-1.0, float(ritz[0] - 2 * side[-1] * vectors[-1, 0].abs()))
-
-
-def _filter(operator: _Operator, x: Tensor, low: float, cut: float, top: float, degree: int) -> Tensor:
-    """Chebyshev polynomial of the operator that is small on ``[low, cut]`` and one at `top`, times x."""
-    centre, half = (cut + low) / 2, (cut - low) / 2
-    sigma = half / (top - centre)
-    tau = 2 / sigma
-    y = operator(x, alpha=sigma / half, beta=-centre * sigma / half)
-    before = x
-    for _ in range(2, degree + 1):
-        following = 1 / (tau - sigma)
-        z = operator(
-            y,
-            before,
-            alpha=2 * following / half,
-            beta=-2 * centre * following / half,
-            gamma=-sigma * following,
-            out=None if before is x else before,  # the oldest block is written over, the caller's x never
+    def random(self, width: int) -> Tensor:
+        value = self.matrix.val
+        return torch.randn(
+            (self.matrix.n, width), generator=self.generator, device=value.device, dtype=value.dtype
         )
-        before, y, sigma = y, z, following
-    return y
 
+    def remove_known(self, x: Tensor) -> None:
+        x -= self.trivial @ (self.trivial.T @ x)
 
-def _degree(low: float, cut: float, value: float, ratio: float) -> int:
-    """Degree at which the filter raises eigenvalue `value` over the cut by `ratio`."""
-    centre, half = (cut + low) / 2, (cut - low) / 2
-    growth = math.acosh(max((value - centre) / half, 1 + 1e-6))
-    return math.ceil(math.acosh(ratio) / growth)
+    def gram(self, x: Tensor, y: Tensor) -> FloatArray:
+        return gram(x, y).cpu().numpy()
+
+    def norms(self, x: Tensor) -> FloatArray:
+        return x.norm(dim=0).cpu().numpy()
+
+    def lift(self, small: FloatArray) -> Tensor:
+        # torch takes no negative strides
+        return torch.from_numpy(np.array(small)).to(
+            device=self.matrix.val.device, dtype=self.matrix.val.dtype
+        )
 
 
 def eigenpairs(
@@ -244,55 +249,16 @@ def eigenpairs(
     max_iter
         Filter rounds after which the pairs are returned as they are, with a warning logged.
     """
-    n, device, dtype = operator.n, operator.val.device, operator.val.dtype
+    n, dtype = operator.n, operator.val.dtype
     if not 1 <= k < n:
         raise ValueError(f"k must be between 1 and n - 1 = {n - 1}, not {k}")
     trivial = degrees.sqrt()
     trivial = (trivial / trivial.norm())[:, None]
-    width = 32 * math.ceil((1.15 * k + 6) / 32)  # whole lines of the cache
-    if n <= max(DENSE_BELOW, 4 * width):
+    if n <= max(DENSE_BELOW, 4 * block_width(k)):
         dense = operator.sparse().to_dense().double()
         dense -= 2 * (trivial.double() @ trivial.double().T)
         values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
         return values.flip(0)[:k].to(dtype), vectors.flip(1)[:, :k].to(dtype).contiguous()
-
-    apply = _Operator(operator)
-    generator = torch.Generator(device=device).manual_seed(random_state)
-    x = torch.randn((n, width), generator=generator, device=device, dtype=dtype)
-    low = _lower_bound(apply, x[:, :1].contiguous()) - 0.01
-    cut, top, degree = (1 + low) / 2, 1.0, FIRST_DEGREE
-    values = residual = torch.empty(0)
-    products = 0
-    for step in range(max_iter):
-        products += degree + 1
-        x -= trivial @ (trivial.T @ x)
-        y = _filter(apply, x, low, cut, top, degree)
-        for _ in range(2):
-            y -= trivial @ (trivial.T @ y)
-        y /= y.norm(dim=0).clamp(min=torch.finfo(dtype).tiny)
-        ay = apply(y)
-        # Rayleigh-Ritz in the block's span, the small problems in float64 on the host
-        s, u = torch.linalg.eigh(gram(y, y).cpu())
-        basis = u * s.clamp(min=s[-1] * 1e-12).rsqrt()
-        h = gram(y, ay).cpu()
-        values, rotation = torch.linalg.eigh(basis.T @ ((h + h.T) / 2) @ basis)
-        values, rotation = values.flip(0), rotation.flip(1)
-        turn = (basis @ rotation).to(device=device, dtype=dtype)
-        x = y @ turn
-        ax = ay @ turn
-        residual = (ax - x * values.to(device=device, dtype=dtype)).norm(dim=0)[:k].cpu()
-        logger.debug("filter of degree %d above %.4f: residual %.1e", degree, cut, float(residual.max()))
-        if float(residual.max()) <= tol:
-            break
-        cut = max(float(values[-1]), low + 0.05)
-        top = max(min(1.0, float(values[0])), cut + 1e-4)
-        # far enough for the slowest wanted pair, no farther than float32 holds the others beside the first
-        wanted = _degree(low, cut, float(values[k - 1]), SAFETY * float(residual.max()) / tol)
-        held = _degree(low, cut, top, 1e6 if step else 1e5)
-        degree = max(FIRST_DEGREE, min(wanted, held, MAX_DEGREE))
-    else:
-        logger.warning(
-            "eigenpairs: residual %.1e after %d rounds, wanted %.1e", residual.max(), max_iter, tol
-        )
-    logger.info("eigenpairs: %d products with a block of %d, residual %.1e", products, width, residual.max())
-    return values[:k].to(device=device, dtype=dtype), x[:, :k].contiguous()
+    space = _Space(operator, trivial, random_state)
+    found, block = filtered_subspace(space, k, tol=tol, max_iter=max_iter)
+    return space.lift(found), block.contiguous()

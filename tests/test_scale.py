@@ -1,0 +1,231 @@
+"""Engines for many rows give what the exact ones give: neighbours, eigenpairs, devices; and progress."""
+
+import logging
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from harmonicalign import HarmonicAlignment, harmonics, kernel_graph
+from harmonicalign._progress import Progress, fit_plan, listening
+from harmonicalign.backends import cpu, devices
+from harmonicalign.backends.cpu_block import block_eigenpairs, threads
+from harmonicalign.datasets import load_digits_pair
+
+
+def cloud(n, columns=8, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 3))
+    return np.tanh(z @ rng.normal(size=(3, 20))) @ rng.normal(size=(20, columns))
+
+
+# neighbours
+
+
+def overlap(found, true):
+    return np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found, true, strict=True)])
+
+
+@pytest.mark.parametrize("with_queries", [False, True])
+def test_inverted_file_reports_the_recall_it_has(monkeypatch, with_queries):
+    x = cloud(6000)
+    queries = cloud(500, seed=1) if with_queries else None
+    true = cpu.nearest_rows(x, 10, queries)
+    assert true.recall == 1
+    monkeypatch.setattr(cpu, "EXACT_PAIRS", 0)
+    found = cpu.nearest_rows(x, 10, queries)
+    assert found.recall >= cpu.RECALL
+    assert abs(overlap(found.indices, true.indices) - found.recall) < 0.03
+    assert (np.diff(found.distances, axis=1) >= 0).all()
+    if not with_queries:
+        assert (found.indices != np.arange(len(x))[:, None]).all()
+
+
+def test_inverted_file_drops_directions_that_hold_nothing(monkeypatch):
+    x = np.hstack([cloud(6000, 6), np.zeros((6000, 2))])
+    turned = x @ np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0]
+    rng = np.random.RandomState(0)
+    base = turned.astype(np.float32)
+    narrow, same = cpu._without_empty_directions(base, base, rng)
+    assert narrow.shape[1] == 6
+    assert same is narrow
+    i, j = rng.randint(6000, size=(2, 100))
+    np.testing.assert_allclose(
+        np.linalg.norm(narrow[i] - narrow[j], axis=1), np.linalg.norm(x[i] - x[j], axis=1), rtol=1e-4
+    )
+    full = cloud(6000, 3).astype(np.float32)
+    assert cpu._without_empty_directions(full, full, rng)[0] is full
+
+
+def test_a_graph_says_with_what_recall_it_was_built(monkeypatch):
+    assert kernel_graph(cloud(300), n_neighbors=5, max_neighbors=20).recall == 1
+    monkeypatch.setattr(cpu, "EXACT_PAIRS", 0)
+    recall = kernel_graph(cloud(6000), n_neighbors=5, max_neighbors=20).recall
+    assert cpu.RECALL <= recall <= 1
+
+
+# eigenpairs
+
+
+def test_block_eigenpairs_are_eigenpairs():
+    graph = kernel_graph(cloud(4000), n_neighbors=8, max_neighbors=24)
+    operator = sp.csr_matrix(graph.operator)
+    root = np.sqrt(graph.degrees / graph.degrees.sum())
+    values, vectors = block_eigenpairs(operator, 20, deflate=sp.csr_matrix(root[:, None]), seed=0, tol=1e-5)
+    exact = np.linalg.eigvalsh(operator.toarray())[::-1][1:21]
+    np.testing.assert_allclose(values, exact, atol=1e-6)
+    residual = np.linalg.norm(operator @ vectors - vectors * values, axis=0)
+    assert residual.max() < 2e-5
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(20), atol=1e-4)
+    assert np.abs(root @ vectors).max() < 1e-4
+
+
+def test_large_graphs_are_solved_by_blocks_and_small_ones_are_not(monkeypatch):
+    used = []
+    real = cpu.block_eigenpairs
+    monkeypatch.setattr(cpu, "block_eigenpairs", lambda *a, **k: used.append(1) or real(*a, **k))
+    small = kernel_graph(cloud(1000), n_neighbors=8, max_neighbors=24)
+    large = kernel_graph(cloud(3500), n_neighbors=8, max_neighbors=24)
+    harmonics(small, 10)
+    assert not used
+    found = harmonics(large, 10)
+    assert used
+    monkeypatch.setattr(cpu, "BLOCK_EIGEN_ROWS", 10**9)
+    exact = harmonics(large, 10)
+    np.testing.assert_allclose(found.eigenvalues, exact.eigenvalues, atol=1e-6)
+    np.testing.assert_allclose(found.psi @ (found.psi.T @ exact.psi), exact.psi, atol=1e-3)
+
+
+def test_block_eigenpairs_keep_the_components_of_a_graph_apart():
+    rows = np.vstack([cloud(2000), cloud(2000, seed=1) + 100])
+    graph = kernel_graph(rows, n_neighbors=8, max_neighbors=24)
+    with pytest.warns(UserWarning, match="2 components"):
+        found = harmonics(graph, 5)
+    assert found.eigenvalues[0] == pytest.approx(1)
+    assert found.eigenvalues[1] < 1 - 1e-4
+    sides = found.phi[:, 0].reshape(2, 2000)
+    assert np.ptp(sides, axis=1).max() < 1e-6
+
+
+def test_threads_follow_the_environment(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert threads() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
+    assert threads() >= 1
+
+
+# devices
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return load_digits_pair(preserved=0.5, n_x=250, n_y=250, random_state=0)
+
+
+def test_torch_gives_what_numpy_gives(pair):
+    pytest.importorskip("torch")
+    ours = HarmonicAlignment(random_state=0).fit([pair.x, pair.y])
+    theirs = HarmonicAlignment(random_state=0, device="torch").fit([pair.x, pair.y])
+    assert theirs.embedding_[0].dtype == np.float32
+    a, b = ours.joint_, theirs.joint_
+    np.testing.assert_allclose(b.graph.rows, a.graph.rows, atol=1e-5)
+    assert abs(a.graph.kernel - b.graph.kernel).max() < 1e-5
+    np.testing.assert_allclose(b.graph.bandwidth, a.graph.bandwidth, rtol=1e-4)
+    np.testing.assert_array_equal(b.graph.components, a.graph.components)
+    np.testing.assert_allclose(b.harmonics.eigenvalues, a.harmonics.eigenvalues, atol=1e-4)
+    np.testing.assert_allclose(
+        theirs.transform(pair.x[:5] + 0.01, dataset=0)[:, -10:],
+        ours.transform(pair.x[:5] + 0.01, dataset=0)[:, -10:],
+        atol=1e-4,
+    )
+
+
+def test_torch_repeats_bit_for_bit(pair):
+    pytest.importorskip("torch")
+    first, second = (
+        HarmonicAlignment(random_state=0, device="torch").fit([pair.x, pair.y]).embedding_[1]
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_device_that_is_absent_raises_and_auto_falls_back(pair, caplog):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    with pytest.raises(RuntimeError, match="no CUDA device"):
+        HarmonicAlignment(device="cuda").fit([pair.x, pair.y])
+    with caplog.at_level(logging.WARNING, "harmonicalign"):
+        assert devices.resolve("auto") == "cpu"
+    assert "CPU is used" in caplog.text
+
+
+@pytest.mark.parametrize("device", ["gpu", "cudax", 1, None, ""])
+def test_unknown_devices_are_named(device, pair):
+    with pytest.raises(ValueError, match="device is"):
+        HarmonicAlignment(device=device).fit([pair.x, pair.y])
+
+
+def test_the_paper_runs_on_the_cpu_only(pair):
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="serves method='refined'"):
+        HarmonicAlignment(method="paper", device="torch").fit([pair.x, pair.y])
+
+
+def test_torch_components_are_scipys(pair):
+    torch = pytest.importorskip("torch")
+    from harmonicalign.backends.torch_joint import JointGraph
+
+    rows = np.vstack([cloud(300), cloud(200, seed=1) + 50, cloud(100, seed=2) - 50])
+    options = {"n_neighbors": 6, "max_neighbors": 15, "decay": 2.0, "thresh": 1e-4, "anisotropy": 0.5}
+    graph = JointGraph(torch.from_numpy(rows.astype(np.float32)), seed=0, **options)
+    expected = kernel_graph(rows, **options)
+    np.testing.assert_array_equal(graph.components(), expected.components)
+
+
+def test_torch_inverted_file_hands_back_rows_in_their_order(monkeypatch):
+    torch = pytest.importorskip("torch")
+    from harmonicalign.backends import torch_joint
+
+    rows = cloud(3000).astype(np.float32)
+    options = {"n_neighbors": 6, "max_neighbors": 15, "decay": 2.0, "thresh": 1e-4, "anisotropy": 0.5}
+    monkeypatch.setattr(torch_joint, "EXACT_BELOW", 100)
+    graph = torch_joint.JointGraph(torch.from_numpy(rows), seed=0, **options)
+    assert 0.9 < graph.recall <= 1
+    found, expected = graph.to_host(), kernel_graph(rows, **options)
+    shared = found["kernel"].multiply(expected.kernel > 0).nnz / expected.kernel.nnz
+    assert shared > 0.9
+    values, psi = graph.harmonics(5, 1e-5)
+    np.testing.assert_allclose(values, harmonics(expected, 5).eigenvalues, atol=0.01)
+    operator = found["kernel"].multiply(1 / np.sqrt(np.outer(found["degrees"], found["degrees"])))
+    assert np.linalg.norm(operator @ psi - psi * values, axis=0).max() < 1e-3
+
+
+# progress
+
+
+def test_progress_tells_what_is_left(capsys):
+    progress = Progress(verbose=True)
+    progress.expect([("first", 1.0), ("second", 3.0)])
+    assert progress.seconds_left is None
+    with progress.stage("first"):
+        pass
+    assert progress.seconds_left == pytest.approx(3 * progress.timings["first"])
+    with progress.stage("second"):
+        pass
+    assert progress.seconds_left == 0
+    said = capsys.readouterr().err
+    assert "[1/2] first" in said
+    assert "s left" in said
+
+
+def test_listeners_hear_the_planned_stages_begin_and_end(pair):
+    heard = []
+    with listening(lambda name, seconds: heard.append((name, seconds))):
+        HarmonicAlignment(random_state=0).fit([pair.x, pair.y, pair.x[:100]])
+    names = [name for name, seconds in heard if seconds is None]
+    assert names == [name for name, seconds in heard if seconds is not None]
+    plan = fit_plan([250, 250, 100], 3, 2000)
+    assert len(plan) == len(names)
+    assert all(name.startswith(planned) for name, (planned, _) in zip(names, plan, strict=True))
+    assert all(cost > 0 for _, cost in plan)
