@@ -1,0 +1,5 @@
+"""``python -m harmonicalign.cli``."""
+
+from harmonicalign.cli import main
+
+main()
