@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -218,3 +219,17 @@ def test_corrupted_mnist(mnist):
             varies = pair.x.std(axis=0) > 0.02
             assert roc_auc_score(pair.preserved[varies], model.feature_scores_[varies]) > 0.96
     assert min(accuracy.values()) > 0.86
+
+
+def test_parameters_in_force_are_attributes():
+    rng = np.random.default_rng(0)
+    sets = [rng.normal(size=(n, 80)) for n in (60, 90)]
+    with pytest.warns(AlignmentWarning):
+        model = HarmonicAlignment(n_bands=5, random_state=0).fit(sets)
+    assert model.n_neighbors_ == model.settings_.n_neighbors == [5, 5]
+    assert model.n_pca_ == [50, 50]
+    assert model.n_harmonics_ == [15, 22]
+    assert model.n_bands_ == 5
+    assert model.t_ == 1.0
+    with pytest.raises(NotFittedError):
+        _ = HarmonicAlignment().n_neighbors_

@@ -23,7 +23,7 @@ from harmonicalign.harmonics import Harmonics
 from harmonicalign.joint import Joint, joint_geometry
 from harmonicalign.links import link_signals
 from harmonicalign.models import PaperModel, RefinedModel, fit_paper, fit_refined
-from harmonicalign.settings import resolve
+from harmonicalign.settings import Settings, resolve
 from harmonicalign.significance import Significance, false_discovery
 from harmonicalign.uses import AlignmentUses
 
@@ -103,6 +103,8 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         The harmonics of every dataset.
     settings_ : Settings
         Parameters in force and the reasons for them.
+    n_neighbors_, n_pca_, n_harmonics_, n_bands_, t_
+        The same, one by one; those that depend on the dataset are lists.
     timings_ : dict
         Seconds per stage.
     joint_ : Joint
@@ -336,6 +338,31 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         return row_confidence(rigid, n_smooth=4, random_state=self._seed)
 
     @property
+    def n_neighbors_(self) -> list[int]:
+        """Neighbours in force, by dataset."""
+        return self._settled().n_neighbors
+
+    @property
+    def n_pca_(self) -> list[int | None]:
+        """Principal components in force, by dataset; None uses all columns."""
+        return self._settled().n_pca
+
+    @property
+    def n_harmonics_(self) -> list[int]:
+        """Harmonics in force, by dataset."""
+        return self._settled().n_harmonics
+
+    @property
+    def n_bands_(self) -> int:
+        """Number of bands in force."""
+        return self._settled().n_bands
+
+    @property
+    def t_(self) -> float:
+        """Diffusion time in force."""
+        return self._settled().t
+
+    @property
     def harmonics_(self) -> tuple[Harmonics, ...]:
         """Harmonics of every dataset."""
         return self._fitted_model().harmonics
@@ -393,6 +420,10 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         if not isinstance(model, RefinedModel):
             raise AttributeError("only a refined alignment of two or more datasets has this")
         return model
+
+    def _settled(self) -> Settings:
+        check_is_fitted(self, "settings_")
+        return self.settings_
 
     def _reset(self) -> None:
         """Forget an earlier fit, so that fitting again equals fitting anew."""

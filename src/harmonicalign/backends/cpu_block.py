@@ -114,7 +114,7 @@ class _Space:
         return total
 
     def norms(self, x: Array) -> Array:
-        return np.sqrt(np.einsum("ij,ij->j", x, x, dtype=np.float64))
+        return np.asarray(np.sqrt(np.einsum("ij,ij->j", x, x, dtype=np.float64)))
 
     def lift(self, small: Array) -> Array:
         return small.astype(np.float32)

@@ -13,13 +13,12 @@ from torch import Tensor
 
 from harmonicalign.backends.torch_backend import (
     EXACT_BELOW,
-    exact_search,
     recall,
     resolve_device,
     to_device,
     to_host,
 )
-from harmonicalign.backends.torch_neighbours import build_index, search
+from harmonicalign.backends.torch_neighbours import build_index, exact_search, search
 from harmonicalign.backends.torch_spectral import Kernel, components, eigenpairs, kernel, normalise, reordered
 
 __all__ = ["JointGraph", "placed_rows", "resolve_device", "stacked", "to_device", "to_host"]

@@ -207,10 +207,10 @@ class _Space:
         x -= self.trivial @ (self.trivial.T @ x)
 
     def gram(self, x: Tensor, y: Tensor) -> FloatArray:
-        return gram(x, y).cpu().numpy()
+        return np.asarray(gram(x, y).cpu())
 
     def norms(self, x: Tensor) -> FloatArray:
-        return x.norm(dim=0).cpu().numpy()
+        return np.asarray(x.norm(dim=0).cpu())
 
     def lift(self, small: FloatArray) -> Tensor:
         # torch takes no negative strides
