@@ -93,10 +93,3 @@ def test_public_names_exist_and_are_documented():
     for name in harmonicalign.__all__:
         value = getattr(harmonicalign, name)
         assert name == "__version__" or value.__doc__
-
-
-def test_readme_code_runs():
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    blocks = [part.split("```")[0] for part in readme.split("```python\n")[1:]]
-    first, stages = blocks[0], blocks[-1]
-    run(first + stages)
