@@ -64,6 +64,17 @@ def test_the_seed_decides_and_the_global_one_is_left_alone():
     assert not np.array_equal(MAGAN(max_iter=10, random_state=1, **SMALL).fit_transform([x, y])[1], a)
 
 
+def test_reduced_first():
+    x, y, *_ = rotated_mixtures(0)
+    wide = np.random.default_rng(0).normal(size=(3, 40))
+    fit = MAGAN(n_components=3, max_iter=5, **SMALL).fit([x @ wide, y @ wide])
+    assert [z.shape for z in fit.embeddings] == [(300, 3), (300, 3)]
+    distances = np.linalg.norm(fit.embeddings[0] - fit.embeddings[0][0], axis=1)
+    np.testing.assert_allclose(distances, np.linalg.norm((x - x[0]) @ wide, axis=1), rtol=1e-6)
+    with pytest.raises(ValueError, match="n_components=0"):
+        MAGAN(n_components=0)
+
+
 def test_without_correspondence_columns_may_differ():
     x, y, *_ = rotated_mixtures(1)
     fit = MAGAN(columns="none", max_iter=5, **SMALL).fit([x, y[:, :2]])

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from harmonicalign.experiments.baselines._common import Dataset, Embedding, check_dense, check_positive
+from harmonicalign.experiments.baselines._common import (
+    Dataset,
+    Embedding,
+    check_dense,
+    check_positive,
+    joint_pca,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -76,6 +82,9 @@ class MAGAN:
         Seed of the networks and the batches. The global seed is left alone.
     device
         Where to train, "cpu" or "cuda".
+    n_components
+        Reduce the rows together to this many principal components first, which trains several times faster on
+        wide data; the embeddings are then in these components. None keeps the columns.
 
     Notes
     -----
@@ -102,6 +111,7 @@ class MAGAN:
     tol: float = 0.002
     random_state: int = 0
     device: str = "cpu"
+    n_components: int | None = None
 
     def __post_init__(self) -> None:
         check_positive(
@@ -109,6 +119,7 @@ class MAGAN:
             learning_rate=self.learning_rate,
             max_iter=self.max_iter,
             window=self.window,
+            n_components=self.n_components,
         )
         if isinstance(self.columns, str) and self.columns not in ("all", "none"):
             raise ValueError(
@@ -149,7 +160,10 @@ class MAGAN:
         MAGANFit
             Embeddings, training curves, and whether training converged.
         """
-        x, y = check_dense(datasets, exactly=2, same_columns=self._correspondence == "all")
+        reduce = self.n_components is not None
+        x, y = check_dense(datasets, exactly=2, same_columns=reduce or self._correspondence == "all")
+        if self.n_components is not None:
+            x, y = joint_pca([x, y], self.n_components, self.random_state)
         pairs = self._column_pairs(x.shape[1], y.shape[1])
         import torch
 

@@ -1,0 +1,193 @@
+"""Fig. 3d: cells measured in two ways, the pairing hidden; do their neighbourhoods find each other?"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harmonicalign.experiments import _paired
+from harmonicalign.experiments._data import seed_of
+from harmonicalign.experiments._figures import curve, figure, finish, label, methods_in, style
+from harmonicalign.experiments._methods import embed, names
+from harmonicalign.experiments._runner import Cell, Experiment, Outcome, Plan, Summary
+from harmonicalign.experiments._tables import Row
+from harmonicalign.experiments._training import keep_curves, training_outputs
+from harmonicalign.metrics import foscttm, neighbourhood_overlap
+
+METHODS = ("none", "mnn", "magan", "paper", "default")
+PERCENT = (0.5, 1, 2, 5, 10, 20)
+FORMS = {"independent": "independent SVDs", "shared": "shared signals"}
+
+
+def cells(plan: Plan) -> list[Cell]:
+    """Every data set, form, method and repeat; MAGAN once."""
+    files = _named(plan)
+    if plan.quick:
+        sets = ["interleaved digits"]
+    elif files:
+        sets = [" + ".join(Path(path).name for path in files)]
+    else:
+        sets = _paired.there(plan)
+    lacks = names()
+    methods = [method for method in METHODS if not lacks[method]]
+    out: list[Cell] = []
+    for name in sets:
+        linked = _linked(plan, name)
+        for form in FORMS if linked else ["independent"]:
+            out += [
+                {"set": name, "form": form, "method": method, "repeat": repeat}
+                for method in methods
+                for repeat in plan.repeats(full=1 if method == "magan" else 3, quick=1)
+            ]
+    out.sort(key=lambda cell: (sets.index(cell["set"]), cell["repeat"]))  # what is loaded is used at once
+    sizes = [Path(path).stat().st_size for path in files]
+    return [cell | {"sizes": sizes} for cell in out] if files else out
+
+
+def _named(plan: Plan) -> tuple[str, ...]:
+    """Files that the user named, if these are not a folder of data sets."""
+    chosen = [path for path in plan.data if Path(path).suffix in (".h5mu", ".h5ad")]
+    if plan.data and len(chosen) == len(plan.data):
+        return plan.data
+    return ()
+
+
+def _linked(plan: Plan, name: str) -> bool:
+    """Whether anything is known to correspond; reads the user's files, so that what is wrong shows now."""
+    if plan.quick:
+        return True
+    if name in _paired.SETS:
+        return name not in ("sci-CAR A549", "SNARE-seq lines")
+    return _paired.from_files(plan.data, None).signals is not None
+
+
+@lru_cache(maxsize=1)
+def _load(plan: Plan, name: str, repeat: int) -> _paired.Paired:
+    seed = seed_of("fusion", repeat)
+    if plan.quick:
+        return _paired.interleaved_digits(seed)
+    if name in _paired.SETS:
+        return _paired.load(plan, name, seed)
+    return _paired.from_files(plan.data, seed)
+
+
+def measure(plan: Plan, cell: Cell) -> Outcome:
+    """Overlap of the neighbourhoods of paired rows, by their size, after aligning shuffled rows."""
+    pair = _load(plan, cell["set"], cell["repeat"])
+    method, rng = cell["method"], np.random.RandomState(seed_of("shuffle", cell["repeat"]))
+    shuffle = rng.permutation(len(pair.y))
+    width = min(pair.x.shape[1], pair.y.shape[1])
+    options: dict[str, Any] = {}
+    if method == "magan":
+        options = {"correspondence_weight": 1.0, "max_iter": 250 if plan.quick else 2000}
+    if cell["form"] == "shared":
+        assert pair.signals is not None
+        signals = [pair.signals[0], pair.signals[1][shuffle]]
+        if method == "magan" and pair.n_links > 50:
+            options["n_components"] = 50
+        if method == "mnn" and pair.n_links < 3:
+            options["cosine"] = False
+        found = embed(method, [pair.x, pair.y[shuffle]], signals=signals, seed=cell["repeat"], **options)
+    else:
+        # As if the components of two separate decompositions corresponded, which they do not.
+        data = [pair.x[:, :width], pair.y[shuffle][:, :width]]
+        found = embed(method, data, seed=cell["repeat"], **options)
+    zx, zy = found.coordinates[0], found.coordinates[1][np.argsort(shuffle)]
+    shared = {key: cell[key] for key in ("set", "form", "repeat", "method")}
+    sizes = [max(1, round(percent / 100 * len(zx))) for percent in PERCENT]
+    wrong = rng.permutation(len(zx))
+    overlap = _overlap(zx, zy, pair, sizes, np.arange(len(zx)))
+    by_chance = _overlap(zx, zy, pair, sizes, wrong)
+    rows = [
+        shared
+        | {
+            "percent": percent,
+            "neighbours": size,
+            "overlap": overlap[i],
+            "by_chance": by_chance[i],
+            "beyond_chance": overlap[i] - by_chance[i],
+        }
+        for i, (percent, size) in enumerate(zip(PERCENT, sizes, strict=True))
+    ]
+    score = shared | {"foscttm": foscttm(zx, zy), "seconds": found.cpu_seconds}
+    if method == "default" and found.model is not None:
+        score["p"] = found.model.significance_.p
+    return Outcome([*rows, score | {"rows": len(zx), "links": pair.n_links}], keep_curves(found))
+
+
+def _overlap(zx: Any, zy: Any, pair: _paired.Paired, sizes: list[int], partner: Any) -> Any:
+    """Mean of both directions of the overlap, row i of y taken for the partner of row partner[i] of x.
+
+    With wrong partners this is chance as it is in this space: some rows are near to everything, above all in
+    decompositions of counts that are not centred, and chance is then well above the neighbourhood's size.
+    """
+    back = np.argsort(partner)
+    here = neighbourhood_overlap(zx, zy[back], sizes, reference=pair.x)
+    there = neighbourhood_overlap(zy, zx[partner], sizes, reference=pair.y)
+    return (here + there) / 2
+
+
+def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
+    """Overlap against the size of the neighbourhood, as it is and beyond chance."""
+    curves = [row for row in rows if "overlap" in row]
+    return {
+        "fusion.png": _panels(curves, "beyond_chance", "overlap beyond chance (%)"),
+        "fusion_overlap.png": _panels(curves, "overlap", "overlap (%)"),
+        **training_outputs(extras, "set"),
+    }
+
+
+def _panels(curves: list[Row], value: str, words: str) -> Any:
+    """A column for each data set, a line for each form."""
+    sets = list(dict.fromkeys(row["set"] for row in curves))
+    fig, axes = figure(2, len(sets), size=(2.9 * len(sets) + 2.6, 6.2))
+    for i, (form, title) in enumerate(FORMS.items()):
+        for j, name in enumerate(sets):
+            ax = axes[i, j]
+            own = [row for row in curves if row["set"] == name and row["form"] == form]
+            if not own:
+                ax.text(0.5, 0.5, "no feature is known\nto correspond", ha="center", va="center")
+                ax.set_axis_off()
+                continue
+            for method in methods_in(own):
+                these = [row for row in own if row["method"] == method]
+                curve(ax, these, "percent", value, name=label(method), look=style(method), scale=100)
+            if value == "overlap":
+                # Chance is each space's own; what matters is its range.
+                curve(ax, own, "percent", "by_chance", name=label("chance"), look=style("chance"), scale=100)
+            else:
+                ax.axhline(0, color="#A0A0A0", linestyle=":", linewidth=1.2, label="chance")
+            ax.set_xscale("log")
+            ax.set_xticks(PERCENT, [f"{percent:g}" for percent in PERCENT])
+            ax.minorticks_off()
+            finish(
+                ax,
+                "neighbourhood (% of cells)" if i == 1 or not _has(curves, name, "shared") else "",
+                f"{title}\n{words}" if j == 0 else "",
+                title=name if i == 0 else "",
+                legend=False,
+            )
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    return fig
+
+
+def _has(curves: list[Row], name: str, form: str) -> bool:
+    return any(row["set"] == name and row["form"] == form for row in curves)
+
+
+EXPERIMENT = Experiment(
+    name="fusion",
+    title="Paired cells with the pairing hidden: overlap of neighbourhoods across modalities by their size "
+    "(beyond_chance: less what permuted pairs have in the same space), fraction of cells closer than the "
+    "true match (0.5: chance), p of the significance test.",
+    cells=cells,
+    measure=measure,
+    summaries=(
+        Summary(("set", "form", "percent", "method"), ("overlap", "beyond_chance")),
+        Summary(("set", "form", "method"), ("foscttm", "p")),
+    ),
+    outputs=outputs,
+)
