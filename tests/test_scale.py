@@ -1,6 +1,7 @@
 """Engines for many rows give what the exact ones give: neighbours, eigenpairs, devices; and progress."""
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import scipy.sparse as sp
 from harmonicalign import HarmonicAlignment, harmonics, kernel_graph
 from harmonicalign._progress import Progress, fit_plan, listening
 from harmonicalign.backends import cpu, devices
-from harmonicalign.backends.cpu_block import block_eigenpairs, threads
+from harmonicalign.backends.chebyshev import NotConvergedError, filtered_subspace
+from harmonicalign.backends.cpu_block import _Space, block_eigenpairs, threads
 from harmonicalign.datasets import load_digits_pair
 
 
@@ -105,6 +107,45 @@ def test_block_eigenpairs_keep_the_components_of_a_graph_apart():
     assert found.eigenvalues[1] < 1 - 1e-4
     sides = found.phi[:, 0].reshape(2, 2000)
     assert np.ptp(sides, axis=1).max() < 1e-6
+
+
+def test_block_eigenpairs_of_well_separated_clusters(caplog):
+    rng = np.random.default_rng(0)
+    rows = 3 * rng.normal(size=(15, 50))[rng.integers(15, size=4000)] + rng.normal(size=(4000, 50))
+    graph = kernel_graph(rows, n_neighbors=8, max_neighbors=24)
+    with pytest.warns(UserWarning, match="components"), caplog.at_level(logging.WARNING):
+        found = harmonics(graph, 30)
+    assert not caplog.records
+    residual = np.linalg.norm(graph.operator @ found.psi - found.psi * found.eigenvalues, axis=0)
+    assert residual.max() < 1e-4
+    assert found.eigenvalues[20] < 0.9
+
+
+def test_arpack_goes_on_where_blocks_do_not_converge(monkeypatch, caplog):
+    graph = kernel_graph(cloud(3500), n_neighbors=8, max_neighbors=24)
+    expected = harmonics(graph, 10)
+
+    def fail(*args, **options):
+        raise NotConvergedError("10 harmonics did not converge")
+
+    monkeypatch.setattr(cpu, "block_eigenpairs", fail)
+    with caplog.at_level(logging.WARNING, "harmonicalign"):
+        found = harmonics(graph, 10)
+    assert "ARPACK goes on" in caplog.text
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-6)
+
+
+def test_too_few_rounds_are_an_error_or_a_warning(caplog):
+    graph = kernel_graph(cloud(3500), n_neighbors=8, max_neighbors=24)
+    root = sp.csr_matrix(np.sqrt(graph.degrees / graph.degrees.sum())[:, None]).astype(np.float32)
+    operator = sp.csr_matrix(graph.operator, dtype=np.float32)
+    with ThreadPoolExecutor(1) as pool:
+        space = _Space(operator, root, 0, pool)
+        with pytest.raises(NotConvergedError, match="did not converge"):
+            filtered_subspace(space, 10, tol=1e-9, max_iter=1)
+        with caplog.at_level(logging.WARNING, "harmonicalign"):
+            filtered_subspace(space, 10, tol=1e-3, max_iter=1)
+    assert "after 1 rounds" in caplog.text
 
 
 def test_threads_follow_the_environment(monkeypatch):

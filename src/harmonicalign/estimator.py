@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from functools import cached_property
+from collections.abc import Callable, Hashable
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from harmonicalign.align import MultiAlignment
 from harmonicalign.anchors import known_pairs
 from harmonicalign.backends.devices import resolve as resolve_device
 from harmonicalign.confidence import row_confidence
+from harmonicalign.distributed.inputs import holds_dask
 from harmonicalign.harmonics import Harmonics
 from harmonicalign.joint import Joint, joint_geometry
 from harmonicalign.links import link_signals
@@ -181,14 +182,17 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         signals: Any = None,
         anchors: Any = None,
         links: Any = None,
+        client: Any = None,
+        landmark_rows: int | None = None,
+        chunk_rows: int | None = None,
     ) -> Self:
         """Align datasets.
 
         Parameters
         ----------
         X
-            A list or dict of datasets (rows by columns: arrays, scipy sparse matrices or data
-            frames), or one matrix with `batch`. One matrix alone is one dataset, and the result
+            A list or dict of datasets (rows by columns: arrays, scipy sparse matrices, data frames
+            or dask arrays), or one matrix with `batch`. One matrix alone is one dataset, and the result
             is its diffusion map.
         y
             Ignored; there for scikit-learn's sake.
@@ -203,8 +207,24 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         links
             For two datasets whose signals differ: a matrix of weights between the signals of the
             first and those of the second (genes to proteins, orthologues); 0 is no link.
+        client
+            A `distributed.Client`, or the address of a Dask scheduler, to fit there block by block;
+            dask arrays are fitted in this way on whatever Dask is set to use. The model is fitted on
+            landmarks of every dataset and places the other rows; `embedding_` holds dask arrays that
+            are computed when they are asked for. See `harmonicalign.distributed`.
+        landmark_rows
+            With Dask: rows of each dataset that the model is fitted on; by default 20,000.
+        chunk_rows
+            With Dask and ``method="paper"``: align in chunks of so many rows, the paper's way to
+            divide and conquer, instead of by landmarks.
         """
         self._reset()
+        if client is not None or holds_dask(X):
+            return self._fit_distributed(X, batch, signals, anchors, links, client, landmark_rows, chunk_rows)
+        if landmark_rows is not None or chunk_rows is not None:
+            raise ValueError(
+                "landmark_rows and chunk_rows go with dask arrays or client=…, not with a fit in memory"
+            )
         inputs = self._parse(X, batch, signals, links)
         self._signals_given = signals is not None
         self._links = None if links is None else link_signals(links, *inputs.signals)
@@ -212,45 +232,10 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         method = "paper" if len(inputs.datasets) == 1 else self.method
         self._seed = random_state_from(self.random_state).randint(2**31)
         progress = Progress(self.verbose)
-        self.settings_ = resolve(
-            [d.shape for d in inputs.datasets],
-            method=method,
-            n_neighbors=self.n_neighbors,
-            n_pca=None if self.metric != "euclidean" else self.n_pca,
-            n_harmonics=self.n_harmonics,
-            n_bands=self.n_bands,
-            t=self.t,
-            calibrate=self.calibrate,
-        )
-        names = [f"dataset {key!r}" for key in inputs.keys]
-        common: dict[str, Any] = {"first_band": self.first_band, "seed": self._seed, "progress": progress}
-        kernel = self._kernel_options(method)
-        device = resolve_device(self.device)
-        if device != "cpu" and method == "paper":
-            raise ValueError(f"device={self.device!r} serves method='refined'; use device='cpu' with 'paper'")
-        if method == "paper":
-            self.model_: PaperModel | RefinedModel = fit_paper(
-                inputs.datasets,
-                linked,
-                names,
-                self.settings_,
-                kernel,
-                signal_pca=self.signal_pca,
-                common=self.frame == "common",
-                **common,
-            )
-        else:
-            self.model_ = fit_refined(
-                inputs.datasets,
-                linked,
-                names,
-                self.settings_,
-                kernel,
-                anchors=self._anchor_pairs(anchors, inputs),
-                n_landmarks=self.n_landmarks,
-                device=device,
-                **common,
-            )
+        self.settings_ = self._settle(method, [d.shape for d in inputs.datasets])
+        sizes = [d.shape[0] for d in inputs.datasets]
+        known = {} if method == "paper" else self._anchor_pairs(anchors, inputs.keys, sizes)
+        self.model_ = self._model_fit(method, inputs.keys, known, progress)(inputs.datasets, linked)
         self.keys_, self.signal_names_, self.timings_ = inputs.keys, inputs.signal_names, progress.timings
         self._inputs = inputs
         self.embedding_ = self.model_.coordinates()
@@ -263,6 +248,9 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         Parameters as in `fit`.
         """
         self.fit(X, **fit_params)
+        if self._lazy is not None:
+            inputs, result = self._lazy
+            return inputs.restore(result.embedding)
         return self._hand_back(self._inputs, self.embedding_)
 
     def transform(self, X: Any, *, dataset: Any = None, signals: Any = None) -> Any:
@@ -285,6 +273,8 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             the extension of the fitted maps and harmonics.
         """
         check_is_fitted(self, "embedding_")
+        if self._lazy is not None:
+            return self._transform_distributed(X, dataset, signals)
         if dataset is None and len(self.keys_) > 1:
             inputs = parse(X, signals=signals)
             if inputs.keys != self.keys_:
@@ -317,8 +307,10 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
 
     @cached_property
     def joint_(self) -> Joint:
-        """Graph and diffusion map over the aligned rows of all datasets."""
+        """Graph and diffusion map over the aligned rows (landmarks, if Dask was used) of all datasets."""
         check_is_fitted(self, "embedding_")
+        if self._lazy is not None and not isinstance(self.model_, RefinedModel):
+            return self.in_memory().joint_
         if isinstance(self.model_, RefinedModel) and self.model_.joint.batch.max() == len(self.keys_) - 1:
             return self.model_.joint
         return joint_geometry(self._joint_rows(), random_state=self._seed)
@@ -327,6 +319,11 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
     def confidence_(self) -> list[Array]:
         """How well other datasets support each row's place, before rows are moved towards each other."""
         check_is_fitted(self, "embedding_")
+        if self._lazy is not None:
+            inputs, result = self._lazy
+            if result.confidence is None:
+                raise AttributeError("only a refined alignment has confidence_ after a distributed fit")
+            return inputs.split(result.confidence)
         model = self.model_
         if not isinstance(model, RefinedModel):
             return row_confidence(self.embedding_, n_smooth=4, random_state=self._seed)
@@ -433,11 +430,14 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
                 expected = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
                 raise ValueError(f"{name} is {value!r}; expected {expected}")
         check_integer("n_landmarks", self.n_landmarks, minimum=10)
+        self._lazy = None
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)
 
     def _parse(self, X: Any, batch: Any, signals: Any, links: Any) -> Inputs:
         if batch is None and (sp.issparse(X) or not isinstance(X, list | tuple | dict)):
+            if len(set(map(str, getattr(X, "columns", ())))) < len(getattr(X, "columns", ())):
+                raise ValueError("X has a column name more than once; make names unique")
             # One plain matrix: scikit-learn's own checks give its messages and remember its names.
             validate_data(self, X, accept_sparse="csr", dtype=None, ensure_min_samples=3)
         inputs = parse(X, batch, signals, corresponding=links is None)
@@ -448,6 +448,38 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         if inputs.form == "stacked" and names is not None and all(isinstance(c, str) for c in names):
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return inputs
+
+    def _settle(self, method: str, shapes: list[tuple[int, int]]) -> Settings:
+        """Parameters in force for datasets of the given shapes."""
+        return resolve(
+            shapes,
+            method=method,
+            n_neighbors=self.n_neighbors,
+            n_pca=None if self.metric != "euclidean" else self.n_pca,
+            n_harmonics=self.n_harmonics,
+            n_bands=self.n_bands,
+            t=self.t,
+            calibrate=self.calibrate,
+        )
+
+    def _model_fit(
+        self, method: str, keys: list[Any], anchors: dict[tuple[int, int], Any], progress: Progress
+    ) -> Callable[[list[Any], list[Any]], PaperModel | RefinedModel]:
+        """The fit as a function of datasets and signals alone, which can be called elsewhere."""
+        device = resolve_device(self.device)
+        if device != "cpu" and method == "paper":
+            raise ValueError(f"device={self.device!r} serves method='refined'; use device='cpu' with 'paper'")
+        common: dict[str, Any] = {
+            "names": [f"dataset {key!r}" for key in keys],
+            "settings": self.settings_,
+            "kernel": self._kernel_options(method),
+            "first_band": self.first_band,
+            "seed": self._seed,
+            "progress": progress,
+        }
+        if method == "paper":
+            return partial(fit_paper, signal_pca=self.signal_pca, common=self.frame == "common", **common)
+        return partial(fit_refined, anchors=anchors, n_landmarks=self.n_landmarks, device=device, **common)
 
     def _kernel_options(self, method: str) -> dict[str, Any]:
         paper = method == "paper"
@@ -460,23 +492,23 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             "max_neighbors": (None if paper else 45) if self.max_neighbors == "auto" else self.max_neighbors,
         }
 
-    def _anchor_pairs(self, anchors: Any, inputs: Inputs) -> dict[tuple[int, int], Any]:
+    def _anchor_pairs(self, anchors: Any, keys: list[Any], sizes: list[int]) -> dict[tuple[int, int], Any]:
         """Known pairs by numbers of datasets, checked."""
         if anchors is None:
             return {}
         if not isinstance(anchors, dict):
-            if len(inputs.keys) != 2:
+            if len(keys) != 2:
                 raise ValueError(
                     "anchors for more than two datasets must be a dict: {(dataset, dataset): pairs}"
                 )
-            anchors = {(inputs.keys[0], inputs.keys[1]): anchors}
+            anchors = {(keys[0], keys[1]): anchors}
         out = {}
         for pair, pairs in anchors.items():
             if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
                 raise ValueError(f"anchors has the key {pair!r}; expected two datasets, (dataset, dataset)")
             a, b = pair
-            i, j = (_position_of(key, inputs.keys, "anchors") for key in (a, b))
-            known_pairs(pairs, inputs.datasets[i].shape[0], inputs.datasets[j].shape[0])
+            i, j = (_position_of(key, keys, "anchors") for key in (a, b))
+            known_pairs(pairs, sizes[i], sizes[j])
             out[i, j] = np.asarray(pairs)
         return out
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from harmonicalign._exceptions import ModelFileError
 from harmonicalign._inputs import Inputs
@@ -21,6 +20,7 @@ from harmonicalign.align import Alignment, MultiAlignment
 from harmonicalign.confidence import row_confidence
 from harmonicalign.correct import correct
 from harmonicalign.correspondence import Correspondence
+from harmonicalign.distributed.mixin import DistributedFit
 from harmonicalign.graph import Graph
 from harmonicalign.harmonics import Harmonics
 from harmonicalign.joint import Joint
@@ -56,16 +56,18 @@ _STORED = (
     Settings,
     Significance,
 )
+_TRIED_ROWS = 20
+"""Rows of each dataset with which a model that was read is tried out."""
+
 _TYPES = {cls.__name__: cls for cls in _STORED}
 
 
-class AlignmentUses:
+class AlignmentUses(DistributedFit):
     """Methods of a fitted alignment beyond its coordinates."""
 
     if TYPE_CHECKING:
         embedding_: list[Array]
         keys_: list[Any]
-        model_: PaperModel | RefinedModel
         settings_: Settings
         timings_: dict[str, float]
         signal_names_: list[str] | None
@@ -119,7 +121,7 @@ class AlignmentUses:
         transfer
             Labels with calibrated confidence, or values with their expected error.
         """
-        check_is_fitted(self, "embedding_")
+        self._at_hand()
         given = labels if isinstance(labels, Mapping) else {source: labels}
         sources = [self._position(key) for key in given]
         goal = self._position(target)
@@ -151,7 +153,7 @@ class AlignmentUses:
         corrected
             Signals in the form of the fitted input; sparse stays sparse.
         """
-        check_is_fitted(self, "embedding_")
+        self._at_hand()
         if self._links is not None:
             raise ValueError("correct needs signals that correspond column by column; this model has links")
         results = correct(
@@ -177,7 +179,7 @@ class AlignmentUses:
         t
             Diffusion time, a whole number; "auto" chooses it.
         """
-        check_is_fitted(self, "embedding_")
+        self._at_hand()
         if dataset is None:
             return denoise(values, balanced_transitions(self._joint_rows(), confidence=self._support()), t=t)
         i = self._position(dataset)
@@ -195,7 +197,7 @@ class AlignmentUses:
         n_neighbors
             Rows of `source` that each prediction is drawn from.
         """
-        check_is_fitted(self, "embedding_")
+        self._at_hand()
         i, j = self._position(source), self._position(target)
         return impute(values, self.embedding_[i], self.embedding_[j], n_neighbors=n_neighbors)
 
@@ -216,6 +218,7 @@ class AlignmentUses:
         coordinates
             Aligned coordinates of the new rows. The model knows the dataset from now on.
         """
+        self._at_hand()
         model = self._refined()
         if self._links is not None:
             raise ValueError("add needs signals that correspond column by column; this model has links")
@@ -259,7 +262,7 @@ class AlignmentUses:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the fitted model to one ``.npz`` file, all of it or nothing; see `harmonicalign.load`."""
-        check_is_fitted(self, "embedding_")
+        self._at_hand()
         params = self.get_params(deep=False)
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # a generator's state has no meaning in another process
@@ -277,12 +280,23 @@ class AlignmentUses:
         try:
             model = cls(**tree["params"])
             _check_parts(tree)
-        except (TypeError, KeyError, AttributeError, ValueError, IndexError) as error:
+            vars(model).update(tree["fitted"], _inputs=tree["inputs"])
+            if tree["params"]["metric"] == "euclidean":
+                model._try_out()
+        except Exception as error:  # whatever parts that do not fit together provoke
             raise ModelFileError(
                 f"{path} does not hold a whole model ({type(error).__name__}: {error}); it is damaged or foreign"
             ) from error
-        vars(model).update(tree["fitted"], _inputs=tree["inputs"])
         return model
+
+    def _try_out(self) -> None:
+        """Place a few rows of every dataset, to see that the parts of a loaded model fit together."""
+        for i, (data, signals) in enumerate(zip(self._inputs.datasets, self._inputs.signals, strict=True)):
+            some = np.unique(np.linspace(0, data.shape[0] - 1, _TRIED_ROWS).astype(np.int64))
+            shared = signals[some] if self._links is None else signals[some][:, self._links[i]]
+            placed = self.model_.place(i, data[some], shared)
+            if placed.shape != (len(some), self._n_features_out) or not np.isfinite(placed).all():
+                raise ValueError("it places its own rows nowhere")
 
     def _joint_rows(self) -> list[Array]:
         """Joint coordinates of every dataset; the embedding itself where there is no joint space."""
@@ -324,7 +338,7 @@ def _check_parts(tree: Any) -> None:
     fitted, inputs = tree["fitted"], tree["inputs"]
     if not set(fitted) <= set(_FITTED):
         raise ValueError(f"it sets {sorted(set(map(str, fitted)) - set(_FITTED))}")
-    needed = {"model_", "embedding_", "keys_", "_seed", "_n_features_out"}
+    needed = {"model_", "embedding_", "keys_", "_seed", "_n_features_out", "_links", "_signals_given"}
     if not needed <= set(fitted):
         raise ValueError(f"it lacks {sorted(needed - set(fitted))}")
     if not isinstance(inputs, Inputs) or not isinstance(fitted["model_"], PaperModel | RefinedModel):

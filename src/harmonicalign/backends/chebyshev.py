@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["BlockSpace", "block_width", "filtered_subspace"]
+__all__ = ["BlockSpace", "NotConvergedError", "block_width", "filtered_subspace"]
 
 Array = np.ndarray[Any, Any]
 Block = Any  # (n, width) of the engine's kind
@@ -25,8 +25,15 @@ FIRST_DEGREE, MAX_DEGREE = 8, 240
 SAFETY = 5  # by which each round aims past the tolerance
 
 
+class NotConvergedError(RuntimeError):
+    """The eigenpairs found are no eigenpairs."""
+
+
 class BlockSpace(Protocol):
     """Blocks of columns over n rows, and the operator, as one engine holds them."""
+
+    known_value: float
+    """Eigenvalue at which `apply` sees the known eigenvectors: filters raise rounding errors along them."""
 
     def apply(
         self,
@@ -73,7 +80,12 @@ def filtered_subspace(space: BlockSpace, k: int, *, tol: float, max_iter: int = 
     tol
         Largest residual; float32 reaches about 1e-6.
     max_iter
-        Filter rounds after which the pairs are returned as they are, with a warning logged.
+        Filter rounds at most. If the residual is then within a hundred times `tol`, a warning is logged.
+
+    Raises
+    ------
+    NotConvergedError
+        If it is not.
     """
     x = space.random(block_width(k))
     low = _lower_bound(space) - 0.01
@@ -103,9 +115,14 @@ def filtered_subspace(space: BlockSpace, k: int, *, tol: float, max_iter: int = 
         top = max(min(1.0, float(values[0])), cut + 1e-4)
         # far enough for the slowest wanted pair, no farther than float32 holds the others beside the first
         wanted = _degree(low, cut, float(values[k - 1]), SAFETY * float(residual.max()) / tol)
-        held = _degree(low, cut, top, 1e6 if step else 1e5)
+        held = _degree(low, cut, max(top, space.known_value), 1e6 if step else 1e5)
         degree = max(FIRST_DEGREE, min(wanted, held, MAX_DEGREE))
     else:
+        if residual.max() > 100 * tol:
+            raise NotConvergedError(
+                f"{k} harmonics did not converge: residual {residual.max():.1e} after {max_iter} rounds, "
+                f"wanted {tol:.0e}; ask for fewer harmonics (n_harmonics) or raise n_neighbors"
+            )
         logger.warning(
             "eigenpairs: residual %.1e after %d rounds, wanted %.1e", residual.max(), max_iter, tol
         )

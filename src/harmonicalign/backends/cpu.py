@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh, lobpcg
 from threadpoolctl import threadpool_limits
 
+from harmonicalign.backends.chebyshev import NotConvergedError
 from harmonicalign.backends.cpu_block import block_eigenpairs, threads
 
 __all__ = [
@@ -174,11 +175,18 @@ def nearest_rows(x: Array, k: int, queries: Array | None = None, *, exact: bool 
 def _single(x: Array, queries: Array) -> tuple[Array, float, Array]:
     """Rows in single precision, scaled and centred so that its digits are spent on differences."""
     scale = _unit_scale(x) if queries is x else _unit_scale(x, queries)
+    x = _with_room(x, scale)
     centre = x.mean(axis=0, dtype=np.float64) / scale if scale < _HUGE else (x / scale).mean(axis=0)
     return _shifted(x, scale, centre), scale, centre
 
 
+def _with_room(x: Array, scale: float) -> Array:
+    """Rows in a type that can hold the scale; that of the queries may be beyond single precision."""
+    return x if scale <= np.finfo(x.dtype).max else x.astype(np.float64)
+
+
 def _shifted(x: Array, scale: float, centre: Array) -> Array:
+    x = _with_room(x, scale)
     out = np.empty(x.shape, dtype=np.float32)
     for rows in row_slices(len(x), 16 * x.shape[1]):
         out[rows] = x[rows] / scale - centre
@@ -309,9 +317,11 @@ def leading_eigenpairs(
 
     if sp.issparse(operator) and n > BLOCK_EIGEN_ROWS:
         seed = int(random_state.randint(2**31))
-        return block_eigenpairs(
-            operator, k, deflate=deflate, seed=seed, tol=BLOCK_TOL if n <= LARGE_ROWS else LARGE_TOL
-        )
+        tol = BLOCK_TOL if n <= LARGE_ROWS else LARGE_TOL
+        try:
+            return block_eigenpairs(operator, k, deflate=deflate, seed=seed, tol=tol)
+        except NotConvergedError as error:
+            logger.warning("%s; ARPACK goes on", error)
 
     def apply(v: Array) -> Array:
         return np.asarray(operator @ v - 2 * (deflate @ (deflate.T @ v)))
@@ -341,7 +351,9 @@ def _decompose(operator: Any, deflate: sp.csr_matrix, k: int) -> tuple[Array, Ar
         except np.linalg.LinAlgError:
             continue  # the quick driver gives up on some clusters of equal eigenvalues; the other never does
         return values[-k:], vectors[:, -k:]
-    raise RuntimeError(f"LAPACK could not decompose the graph of {n} rows; raise n_neighbors or drop outliers")
+    raise RuntimeError(
+        f"LAPACK could not decompose the graph of {n} rows; raise n_neighbors or drop outliers"
+    )
 
 
 def _iterate_single(

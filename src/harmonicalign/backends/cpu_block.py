@@ -66,11 +66,18 @@ def block_eigenpairs(
 
 
 class _Space:
-    """Blocks as float32 arrays; products run piece by piece in threads, so their sums keep one order."""
+    """Blocks as float32 arrays; products run piece by piece in threads, so their sums keep one order.
+
+    The known eigenvectors, with eigenvalue 1, are moved to 0: where the others lie well below 1, a filter
+    would raise rounding errors along them above everything else.
+    """
+
+    known_value = 0.0
 
     def __init__(self, matrix: sp.csr_matrix, known: sp.csr_matrix, seed: int, pool: Any) -> None:
         self.starts = range(0, matrix.shape[0], _PIECE_ROWS)
         self.pieces = [matrix[start : start + _PIECE_ROWS] for start in self.starts]
+        self.known_pieces = [known[start : start + _PIECE_ROWS] for start in self.starts]
         self.shape, self.known, self.pool = matrix.shape, known, pool
         self.rng = np.random.default_rng(seed)
 
@@ -85,10 +92,12 @@ class _Space:
         out: Array | None = None,
     ) -> Array:
         result = np.empty_like(x) if out is None else out
+        along = self.known.T @ x
 
-        def work(start: int, piece: sp.csr_matrix) -> None:
+        def work(start: int, piece: sp.csr_matrix, known: sp.csr_matrix) -> None:
             rows = slice(start, start + piece.shape[0])
             y = piece @ x
+            y -= known @ along
             if alpha != 1:
                 y *= np.float32(alpha)
             if beta:
@@ -97,7 +106,7 @@ class _Space:
                 y += np.float32(gamma) * z[rows]
             result[rows] = y
 
-        list(self.pool.map(work, self.starts, self.pieces))
+        list(self.pool.map(work, self.starts, self.pieces, self.known_pieces))
         return result
 
     def random(self, width: int) -> Array:

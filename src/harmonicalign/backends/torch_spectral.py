@@ -83,8 +83,8 @@ def kernel(
     """Adaptive kernel ``K`` from neighbours (without self, ascending).
 
     ``G_ij = ½ (exp(-(d_ij/ε_i)^decay) + exp(-(d_ij/ε_j)^decay))`` over pairs of which one is a neighbour of
-    the other, with ``ε_i`` the distance to neighbour `n_bandwidth` and weights under `thresh` dropped; ones on
-    the diagonal; ``K_ij = G_ij / (g_i g_j)^anisotropy``.
+    the other, with ``ε_i`` the distance to neighbour `n_bandwidth` and weights under `thresh` dropped; ones
+    on the diagonal; ``K_ij = G_ij / (g_i g_j)^anisotropy``.
     """
     n, k = indices.shape
     if not 1 <= n_bandwidth <= k:
@@ -168,6 +168,8 @@ def gram(a: Tensor, b: Tensor) -> Tensor:
 
 class _Space:
     """Blocks and sparse products on a torch device, in the form of the filter's recurrence."""
+
+    known_value = 1.0
 
     def __init__(self, matrix: Csr, trivial: Tensor, random_state: int) -> None:
         self.matrix, self.trivial = matrix, trivial
