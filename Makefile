@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test lint types docs fuzz bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,13 @@ lint: $(STAMP)  ## style checks
 
 types: $(STAMP)  ## static types of src/, strictly
 	$(BIN)/mypy
+
+docs: $(STAMP)  ## build the documentation in docs/_build/html; warnings are errors
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+fuzz: $(STAMP)  ## 10,000 random cases; every one must end in a result or in a clear error
+	$(BIN)/python fuzz/run.py --cases 10000
 
 bench: $(STAMP)  ## time and memory of aligning pairs of MNIST samples
 	$(BIN)/python benchmarks/pairs.py

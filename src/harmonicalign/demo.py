@@ -18,9 +18,11 @@ from harmonicalign.metrics import knn_label_agreement
 
 __all__ = ["main"]
 
+NAMES = ["first half", "second half, corrupted"]
+
 
 def main(argv: list[str] | None = None) -> None:
-    """Run the demonstration and write its pictures."""
+    """Run the demonstration and write its pictures and its report."""
     parser = argparse.ArgumentParser(prog="harmonicalign.demo", description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("demo-output"), help="folder for the pictures")
     parser.add_argument("--seed", type=int, default=0)
@@ -40,6 +42,8 @@ def main(argv: list[str] | None = None) -> None:
     print("Pictures:")
     for path in draw(pair, model, options.out):
         print(f"  {path.resolve()}")
+    print("Report, to open in a browser:")
+    print(f"  {report(pair, model, options.out).resolve()}")
 
 
 def scores(pair: CorruptedPair, model: HarmonicAlignment) -> dict[str, float]:
@@ -56,18 +60,35 @@ def scores(pair: CorruptedPair, model: HarmonicAlignment) -> dict[str, float]:
     }
 
 
+def report(pair: CorruptedPair, model: HarmonicAlignment, out: Path) -> Path:
+    """Write the report and return its path."""
+    return model.report(
+        out / "report.html",
+        labels={"digit": [pair.labels_x, pair.labels_y]},
+        names=NAMES,
+        feature_names=pixel_names(pair),
+        title="Two halves of the digits, one of them corrupted",
+        force=True,
+    )
+
+
+def pixel_names(pair: CorruptedPair) -> list[str]:
+    """Names of the pixels that tell which of them are corrupted."""
+    return [f"pixel {i}" + ("" if kept else " (corrupted)") for i, kept in enumerate(pair.preserved)]
+
+
 def draw(pair: CorruptedPair, model: HarmonicAlignment, out: Path) -> list[Path]:
     """Write the pictures and return their paths."""
     import matplotlib
 
     matplotlib.use("Agg")
     out.mkdir(parents=True, exist_ok=True)
-    names = ["first half", "second half, corrupted"]
+    names = NAMES
     labels = [pair.labels_x, pair.labels_y]
     # Bands and rotation are best seen in the published method, on which the default builds.
     paper = HarmonicAlignment(method="paper", random_state=0).fit([pair.x, pair.y])
     first = paper.alignment_.pairs[0, 1]
-    pixels = [f"pixel {i}" + ("" if kept else " (corrupted)") for i, kept in enumerate(pair.preserved)]
+    pixels = pixel_names(pair)
     axes: dict[str, Any] = {
         "before_after.png": plot.before_after([pair.x, pair.y], model.embedding_, labels=labels, names=names)[
             0

@@ -166,7 +166,7 @@ def demo(
         with run.stages.stage("drawing"):
             pictures = shown.draw(pair, model, out)
         with run.stages.stage("report"):
-            _report(model, pair, report)
+            shown.report(pair, model, out)
         run.say(
             f"Two halves of the digits, {len(pair.x)} and {len(pair.y)} images of {pair.x.shape[1]} pixels; "
             f"in the second only {int(pair.preserved.sum())} pixels still mean what they did."
@@ -180,21 +180,6 @@ def demo(
             significance={"z": model.significance_.z, "p": model.significance_.p},
             files=[*pictures, report],
         )
-
-
-def _report(model: Any, pair: Any, path: Path) -> None:
-    """The report of the demonstration."""
-    from harmonicalign.report import write_report
-
-    write_report(
-        model,
-        path,
-        before=[pair.x, pair.y],
-        labels=[pair.labels_x, pair.labels_y],
-        names=["first half", "second half, scrambled"],
-        title="harmonicalign: the digits",
-        force=True,
-    )
 
 
 def _say_files(run: Session, files: list[Path]) -> None:
