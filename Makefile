@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.docs-installed
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types docs fuzz bench clean
@@ -29,9 +30,12 @@ lint: $(STAMP)  ## style checks
 types: $(STAMP)  ## static types of src/, strictly
 	$(BIN)/mypy
 
-docs: $(STAMP)  ## build the documentation in docs/_build/html; warnings are errors
+$(DOCS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet -e '.[docs]'
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	@touch $@
+
+docs: $(DOCS_STAMP)  ## build the documentation in docs/_build/html; warnings are errors
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 fuzz: $(STAMP)  ## 10,000 random cases; every one must end in a result or in a clear error
 	$(BIN)/python fuzz/run.py --cases 10000
@@ -40,4 +44,4 @@ bench: $(STAMP)  ## time and memory of aligning pairs of MNIST samples
 	$(BIN)/python benchmarks/pairs.py
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo-output docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,41 @@
+"""Configuration of the documentation. ``make docs`` builds it with warnings as errors."""
+
+from harmonicalign import __version__
+
+project = "harmonicalign"
+author = "The harmonicalign developers"
+copyright = "The harmonicalign developers"
+version = release = __version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.napoleon",
+    "sphinx_design",
+]
+exclude_patterns = ["_build"]
+# Docstrings name things in single backticks; what is no object of ours stays as it is.
+default_role = "py:obj"
+
+html_theme = "furo"
+html_title = f"harmonicalign {version}"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+# Pages with code run whenever the documentation is built, and an error in them is one of the build.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_type_aliases = {"Array": "numpy.ndarray", "Matrix": "Matrix"}
+napoleon_google_docstring = False
+napoleon_use_rtype = False
