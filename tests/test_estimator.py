@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_align import sample
 from transcription import multi_alignment
 
-from harmonicalign import HarmonicAlignment
+from harmonicalign import HarmonicAlignment, memory
 
 
 def paper(**options):
@@ -328,3 +328,12 @@ def test_awkward_but_honest_data(pair):
             assert np.isfinite(z).all()
     x.flags.writeable = y.flags.writeable = False
     paper().fit([x, y])
+
+
+def test_a_fit_that_cannot_fit_into_memory_is_refused_before_it_begins(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10 * 2**20)
+    rng = np.random.default_rng(0)
+    model = HarmonicAlignment(random_state=0)
+    with pytest.raises(memory.NotEnoughMemoryError, match="MiB"):
+        model.fit([rng.normal(size=(500, 20)), rng.normal(size=(500, 20))])
+    assert not hasattr(model, "embedding_")

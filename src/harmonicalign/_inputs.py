@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._validation import check_rows
+from harmonicalign._validation import check_data
 
 __all__ = ["Inputs", "parse"]
 
@@ -97,7 +97,7 @@ def parse(x: Any, batch: Any = None, signals: Any = None, *, corresponding: bool
         Whether column j must mean the same in all signals; False where links say what corresponds.
     """
     form, keys, rows, containers = _split("X", x, batch)
-    datasets = [check_rows(_label(form, key), c, min_rows=3) for key, c in zip(keys, containers, strict=True)]
+    datasets = [check_data(_label(form, key), c, min_rows=3) for key, c in zip(keys, containers, strict=True)]
     if signals is None:
         signal_containers = containers
         given = False
@@ -109,7 +109,7 @@ def parse(x: Any, batch: Any = None, signals: Any = None, *, corresponding: bool
     if corresponding:
         signal_containers, signal_names = _by_name(signal_containers, keys, name)
     checked = (
-        [check_rows(f"signals of {key!r}", s) for key, s in zip(keys, signal_containers, strict=True)]
+        [check_data(f"signals of {key!r}", s) for key, s in zip(keys, signal_containers, strict=True)]
         if given or signal_names is not None
         else datasets
     )
@@ -160,7 +160,12 @@ def _split(name: str, x: Any, batch: Any) -> tuple[str, list[Any], list[Array], 
         raise ValueError(f"batch has shape {labels.shape} but {name} has {n} rows; give one label per row")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError("batch contains NaN; every row needs the label of its dataset")
-    names, codes = np.unique(labels, return_inverse=True)
+    try:
+        names, codes = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            "batch mixes labels that cannot be sorted, such as text with numbers or None; make them all text"
+        ) from error
     rows = [np.flatnonzero(codes == i) for i in range(len(names))]
     return "stacked", names.tolist(), rows, [_take(x, r) for r in rows]
 

@@ -15,8 +15,8 @@ Array = np.ndarray[Any, Any]
 def find_rows(known: Any, rows: Any) -> Array:
     """For every row its number among `known` rows, or −1; equality is exact, entry by entry.
 
-    Rows are matched by a 64-bit hash and then compared. The hash is linear in the bits of the
-    entries and a zero has none, so sparse and dense rows have the same hash.
+    Rows are matched by a 64-bit hash and then compared. The hash is a sum over
+    the entries to which a zero adds nothing, so sparse and dense rows have the same hash.
     """
     if known.shape[1] != rows.shape[1]:
         return np.full(rows.shape[0], -1)
@@ -46,7 +46,12 @@ def _hashes(x: Any, multipliers: Array) -> Array:
 
 def _bits(values: Array) -> Array:
     # Adding 0.0 turns −0 into 0, so that equal numbers have equal bits.
-    return np.ascontiguousarray(values.astype(np.float64) + 0.0).view(np.uint64)
+    bits = np.ascontiguousarray(values.astype(np.float64) + 0.0).view(np.uint64)
+    # Whole numbers differ in their highest bits alone, which a product would lose: spread them. 0 stays 0.
+    bits ^= bits >> np.uint64(32)
+    bits *= np.uint64(0x9E3779B97F4A7C15)
+    bits ^= bits >> np.uint64(29)
+    return bits
 
 
 def _equal_rows(a: Any, b: Any) -> Array:

@@ -8,10 +8,23 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["check_integer", "check_number", "check_rows", "check_symmetric", "random_state_from"]
+__all__ = [
+    "check_data",
+    "check_integer",
+    "check_number",
+    "check_rows",
+    "check_symmetric",
+    "random_state_from",
+]
 
 Array = np.ndarray[Any, Any]
 Matrix = Any  # a plain array, or a scipy CSR matrix
+
+_RANGE = (1e-50, 1e50)
+"""Between these, squares and products of a few numbers stay within double precision."""
+
+_SINGLE_RANGE = (1e-9, 1e9)
+"""The same for single precision."""
 
 
 def check_number(
@@ -57,7 +70,10 @@ def check_rows(name: str, x: Any, *, min_rows: int = 1) -> Matrix:
         matrix = matrix.astype(_float_type(matrix.dtype), copy=False)
         values = matrix.data
     else:
-        matrix = np.asarray(x)
+        try:
+            matrix = np.asarray(x)
+        except ValueError as error:
+            raise ValueError(f"{name} has rows of different lengths; give each as many columns") from error
         if matrix.ndim != 2:
             raise ValueError(
                 f"{name} has {matrix.ndim} dimension(s); expected 2D array of rows by columns. "
@@ -91,6 +107,28 @@ def check_rows(name: str, x: Any, *, min_rows: int = 1) -> Matrix:
     return matrix
 
 
+def check_data(name: str, x: Any, *, min_rows: int = 1) -> Matrix:
+    """`check_rows`, and numbers of a size that can be squared and added up.
+
+    Data of any sensible unit is; what is not comes from a mistake, and would overflow somewhere deep inside.
+    Numbers in single precision that need more room become float64.
+    """
+    matrix = check_rows(name, x, min_rows=min_rows)
+    values = matrix.data if sp.issparse(matrix) else matrix
+    largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
+    if largest == 0:
+        return matrix
+    least, most = _RANGE
+    if not least <= largest <= most:
+        raise ValueError(
+            f"{name} has its largest value at {largest:.3g}; it must be between {least:g} and {most:g}: "
+            "multiply the data by a constant, or drop the rows or columns with such values"
+        )
+    if matrix.dtype == np.float32 and not _SINGLE_RANGE[0] <= largest <= _SINGLE_RANGE[1]:
+        return matrix.astype(np.float64)
+    return matrix
+
+
 def _float_type(dtype: np.dtype[Any]) -> Any:
     return np.float32 if dtype == np.float32 else np.float64
 
@@ -114,4 +152,9 @@ def random_state_from(random_state: Any) -> np.random.RandomState:
         return np.random.RandomState(random_state.integers(2**32, dtype=np.uint64))
     from sklearn.utils import check_random_state
 
-    return check_random_state(random_state)  # type: ignore[no-any-return]
+    try:
+        return check_random_state(random_state)  # type: ignore[no-any-return]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state is {random_state!r}; expected None, a seed from 0 to 2**32 - 1, or a generator"
+        ) from error

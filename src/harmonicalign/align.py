@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from harmonicalign._validation import check_integer, check_rows
+from harmonicalign._validation import check_data, check_integer
 from harmonicalign.bands import bandlimiting_weights
 from harmonicalign.harmonics import Harmonics
 
@@ -155,7 +155,7 @@ def align(
     alignment
         The correlation and the rotation ``T`` that takes x's coordinates to y's.
     """
-    x, y = check_rows("x", x), check_rows("y", y)
+    x, y = check_data("x", x), check_data("y", y)
     if x.shape[1] != y.shape[1]:
         raise ValueError(
             f"x has {x.shape[1]} signals and y has {y.shape[1]}; signals must correspond column by column: "
@@ -229,7 +229,7 @@ def multi_align(
         raise ValueError(f"{len(harmonics)} datasets have harmonics but {len(signals)} have signals")
     if not harmonics:
         raise ValueError("harmonics is empty; give at least one dataset")
-    checked = [check_rows(f"signals[{i}]", s) for i, s in enumerate(signals)]
+    checked = [check_data(f"signals[{i}]", s) for i, s in enumerate(signals)]
     widths = sorted({s.shape[1] for s in checked})
     if len(widths) > 1:
         raise ValueError(
@@ -262,7 +262,7 @@ def joint_signal_basis(signals: Sequence[Any], rank: int | None = None, random_s
     """
     from sklearn.utils.extmath import randomized_svd
 
-    checked = [check_rows(f"signals[{i}]", s) for i, s in enumerate(signals)]
+    checked = [check_data(f"signals[{i}]", s) for i, s in enumerate(signals)]
     d = checked[0].shape[1]
     most = min(d, sum(s.shape[0] for s in checked))
     rank = most if rank is None else min(most, check_integer("signal_pca", rank, minimum=1))

@@ -20,6 +20,9 @@ __all__ = ["bandlimiting_weights", "itersine_windows"]
 
 Array = np.ndarray[Any, Any]
 
+_MOST_BANDS = 10_000
+"""More bands than any spectrum has eigenvalues let nothing correlate, and only fill the memory."""
+
 
 def itersine_windows(eigenvalues: Array, n_bands: int) -> Array:
     """Value of every window at every eigenvalue.
@@ -44,8 +47,14 @@ def itersine_windows(eigenvalues: Array, n_bands: int) -> Array:
            [0., 1., 0.],
            [0., 0., 1.]])
     """
-    n_bands = check_integer("n_bands", n_bands, minimum=1)
-    position = n_bands * np.clip(np.asarray(eigenvalues, dtype=np.float64), 0.0, 1.0)
+    n_bands = check_integer("n_bands", n_bands, minimum=1, maximum=_MOST_BANDS)
+    try:
+        values = np.asarray(eigenvalues, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"eigenvalues must be numbers, got {eigenvalues!r}") from error
+    if values.ndim != 1 or not np.isfinite(values).all():
+        raise ValueError(f"eigenvalues must be finite and in one row, got an array of shape {values.shape}")
+    position = n_bands * np.clip(values, 0.0, 1.0)
     offset = position[None, :] - np.arange(n_bands + 1)[:, None]
     inside = np.abs(offset) < 1
     return np.where(inside, np.sin(np.pi / 2 * np.cos(np.pi / 2 * offset) ** 2), 0.0)
@@ -73,7 +82,7 @@ def bandlimiting_weights(lx: Array, ly: Array, n_bands: int, first_band: int = 0
     weights
         (k_x, k_y).
     """
-    if first_band not in (0, 1):
+    if not isinstance(first_band, int | np.integer) or first_band not in (0, 1):
         raise ValueError(f"first_band is {first_band!r}; it must be 0 (the lemma) or 1 (the printed sum)")
     wx = itersine_windows(lx, n_bands)[first_band:]
     wy = itersine_windows(ly, n_bands)[first_band:]

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
-from harmonicalign._validation import check_integer, check_rows, random_state_from
+from harmonicalign._validation import check_data, check_integer, random_state_from
 from harmonicalign.backends import cpu
 from harmonicalign.smooth import check_coordinates, row_trust
 
@@ -90,7 +90,9 @@ def correct(
     corrected
         One matrix per dataset: dense arrays, or CSR with the pattern of the input.
     """
-    matrices = [check_rows(f"signals[{i}]", s) for i, s in enumerate(signals)]
+    matrices = [check_data(f"signals[{i}]", s) for i, s in enumerate(signals)]
+    # Single precision may have no room for what a reference in double precision holds.
+    matrices = [m.astype(np.result_type(*(m.dtype for m in matrices)), copy=False) for m in matrices]
     places = check_coordinates(coordinates, [m.shape[0] for m in matrices])
     if len({m.shape[1] for m in matrices}) > 1:
         raise ValueError(
@@ -101,7 +103,7 @@ def correct(
     reference = check_integer("reference", reference, maximum=len(matrices) - 1)
     trust = [np.maximum(t, _LEAST_TRUST) for t in row_trust(confidence, places)]
     smallest = min(map(len, places))
-    if n_clusters == "auto":
+    if isinstance(n_clusters, str) and n_clusters == "auto":
         n_clusters = int(np.clip(round(smallest**0.5 / 4), 1, 50))
     k = check_integer("n_clusters", n_clusters, minimum=1, maximum=smallest)
     rng = random_state_from(random_state)

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from harmonicalign import memory
 from harmonicalign._inputs import Inputs, parse
 from harmonicalign._progress import Progress
 from harmonicalign._rows import find_rows
@@ -234,6 +235,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         progress = Progress(self.verbose)
         self.settings_ = self._settle(method, [d.shape for d in inputs.datasets])
         sizes = [d.shape[0] for d in inputs.datasets]
+        self._plan_memory(method, inputs)
         known = {} if method == "paper" else self._anchor_pairs(anchors, inputs.keys, sizes)
         self.model_ = self._model_fit(method, inputs.keys, known, progress)(inputs.datasets, linked)
         self.keys_, self.signal_names_, self.timings_ = inputs.keys, inputs.signal_names, progress.timings
@@ -462,6 +464,22 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             calibrate=self.calibrate,
         )
 
+    def _plan_memory(self, method: str, inputs: Inputs) -> None:
+        """Refuse work that will not fit into memory before it begins."""
+        if self.metric != "euclidean":
+            return
+        settings = self.settings_
+        memory.check(
+            [d.shape[0] for d in inputs.datasets],
+            [width or d.shape[1] for width, d in zip(settings.n_pca, inputs.datasets, strict=True)],
+            settings.n_harmonics,
+            settings.n_neighbors,
+            method=method,
+            n_landmarks=self.n_landmarks,
+            n_signals=inputs.signals[0].shape[1],
+            itemsize=max(d.dtype.itemsize for d in inputs.datasets),
+        )
+
     def _model_fit(
         self, method: str, keys: list[Any], anchors: dict[tuple[int, int], Any], progress: Progress
     ) -> Callable[[list[Any], list[Any]], PaperModel | RefinedModel]:
@@ -487,9 +505,9 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             "bandwidth": self.bandwidth,
             "decay": self.decay,
             "thresh": self.thresh,
-            "anisotropy": (1.0 if paper else 0.5) if self.anisotropy == "auto" else self.anisotropy,
+            "anisotropy": (1.0 if paper else 0.5) if _auto(self.anisotropy) else self.anisotropy,
             "metric": self.metric,
-            "max_neighbors": (None if paper else 45) if self.max_neighbors == "auto" else self.max_neighbors,
+            "max_neighbors": (None if paper else 45) if _auto(self.max_neighbors) else self.max_neighbors,
         }
 
     def _anchor_pairs(self, anchors: Any, keys: list[Any], sizes: list[int]) -> dict[tuple[int, int], Any]:
@@ -543,6 +561,11 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             raise ValueError(
                 f"X has {rows.shape[1]} features; dataset {self.keys_[i]!r} was fitted with {fitted.shape[1]}"
             )
+        expected = rows.shape[0], self._inputs.signals[i].shape[1]
+        if isinstance(self.model_, RefinedModel) and signals.shape != expected:
+            raise ValueError(
+                f"signals has shape {signals.shape}; expected {expected}, rows of X by signals of the fit"
+            )
         out = self.model_.place(i, rows, self._link(i, signals))
         known = find_rows(fitted, rows)
         out[known >= 0] = self.embedding_[i][known[known >= 0]]
@@ -579,6 +602,11 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.metric != "euclidean"
         return tags
+
+
+def _auto(value: Any) -> bool:
+    """Whether a parameter is left to us; other values need not be comparable with text."""
+    return isinstance(value, str) and value == "auto"
 
 
 def _position_of(dataset: Any, keys: list[Any], name: str) -> int:

@@ -36,7 +36,10 @@ def link_signals(links: Any, x: Any, y: Any, *others: Any) -> tuple[Array, Array
     """
     if others:
         raise ValueError(f"links joins the features of two datasets, but there are {2 + len(others)}")
-    matrix = sp.csr_matrix(links)
+    try:
+        matrix = sp.csr_matrix(links)
+    except (TypeError, ValueError) as error:
+        raise ValueError("links must be a matrix of numbers, first signals by second signals") from error
     expected = (x.shape[1], y.shape[1])
     if matrix.shape != expected:
         raise ValueError(f"links has shape {matrix.shape}; the datasets' signals make it {expected}")

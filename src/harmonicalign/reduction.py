@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.sparse.linalg import ArpackError
 
 from harmonicalign._validation import random_state_from
 
@@ -60,7 +61,14 @@ def reduce_rows(x: Any, n_components: int | None, random_state: Any = 0) -> tupl
     from sklearn.decomposition import PCA
 
     solver = "covariance_eigh" if d <= 1500 and n >= d else "arpack" if sp.issparse(x) else "randomized"
-    pca = PCA(n_components, svd_solver=solver, random_state=random_state_from(random_state)).fit(x)
+    pca = PCA(n_components, svd_solver=solver, random_state=random_state_from(random_state))
+    # Where nothing varies, any axes will do, and shares of the variance, which are not used, are 0/0.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        try:
+            pca.fit(x)
+        except ArpackError:
+            # Lanczos' iteration cannot start on a matrix without variance.
+            pca.set_params(svd_solver="full").fit(x.toarray())
     reduction = Reduction(mean=pca.mean_, axes=pca.components_.T, variances=pca.explained_variance_)
     return reduction, reduction.apply(x)
 

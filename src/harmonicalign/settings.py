@@ -63,7 +63,7 @@ def resolve(
     else:
         time = check_number("t", t, minimum=0)
         reasons["t"] = "as given"
-    if calibrate == "auto":
+    if isinstance(calibrate, str) and calibrate == "auto":
         calibrate = not paper
         reasons["calibrate"] = "the paper compares eigenvalues as they are" if paper else "sizes may differ"
     elif not isinstance(calibrate, bool):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._validation import check_integer, check_rows
+from harmonicalign._validation import check_data, check_integer, check_rows
 from harmonicalign.backends import cpu
 from harmonicalign.confidence import row_confidence
 
@@ -29,6 +29,9 @@ Matrix = Any  # a plain array, or a scipy CSR matrix
 
 _CHUNK_ENTRIES = 2_000_000
 """Columns are worked on in chunks of about so many entries."""
+
+_MOST_STEPS = 10_000
+"""After so many steps everything has long been averaged."""
 
 _DOUBT = (0.7, 0.9)
 """Rows count from not at all to fully as their confidence goes from the one to the other."""
@@ -123,16 +126,16 @@ def denoise(values: Any, transitions: Any, *, t: int | str = "auto", max_t: int 
     denoised
         Values and the number of steps.
     """
-    matrix = check_rows("values", values)
+    matrix = check_data("values", values)
     n, d = matrix.shape
     if transitions.shape != (n, n):
         raise ValueError(
             f"transitions has shape {transitions.shape} but values has {n} rows; stack the values of all "
             "datasets in the order of the coordinates that the transitions were built on"
         )
-    if t == "auto":
+    if isinstance(t, str) and t == "auto":
         t = _diffusion_time(matrix, transitions, check_integer("max_t", max_t, minimum=1))
-    t = check_integer("t", t)
+    t = check_integer("t", t, maximum=_MOST_STEPS)
     out = np.empty((n, d), dtype=matrix.dtype)
     by_column = matrix.tocsc() if sp.issparse(matrix) else matrix
     for columns in _even_chunks(d, n):
@@ -160,7 +163,7 @@ def impute(values: Any, source: Array, target: Array, *, n_neighbors: int = 15) 
     imputation
         Values for the target, and the error of predicting each row of the source from the others.
     """
-    matrix = check_rows("values", values)
+    matrix = check_data("values", values)
     n, d = matrix.shape
     source, target = check_coordinates([source, target], names=["source", "target"])
     if n != len(source):

@@ -155,6 +155,8 @@ def _decode(node: Any, stored: Any, types: Mapping[str, type]) -> Any:
         return stored[node["array"]]
     if "csr" in node:
         parts = tuple(stored[f"{node['csr']}.{part}"] for part in ("data", "indices", "indptr"))
+        if any(part.dtype.kind not in kinds for part, kinds in zip(parts, ("fiub", "iu", "iu"), strict=True)):
+            raise ValueError(f"the sparse matrix {node['csr']!r} has parts of the wrong type")
         matrix = sp.csr_matrix(parts, shape=tuple(node["shape"]))
         matrix.check_format(full_check=True)
         return matrix

@@ -54,6 +54,9 @@ _COMMON = 0.3
 _PENALTIES = (0.2, 1.0, 5.0)
 """Values of the SVM's C that are tried; coordinates are scaled to a total variance of 2 before."""
 
+_LARGEST = 1e100
+"""Values are squared."""
+
 _MOST_STEPS = 2000
 _TOLERANCE = 1e-4
 
@@ -614,6 +617,8 @@ def _value_columns(parts: list[Any], n: int) -> tuple[Array, bool]:
         if table.ndim > 2 or np.isinf(table).any():
             problem = f"shape {table.shape}" if table.ndim > 2 else "infinite entries"
             raise ValueError(f"values has {problem}; pass finite numbers, one or several columns of them")
+        if np.nanmax(np.abs(table), initial=0) > _LARGEST:
+            raise ValueError(f"values reach beyond {_LARGEST:g}, where their squares overflow; divide them")
         tables.append(table)
     if len({t.shape[1:] for t in tables}) > 1:
         raise ValueError(f"values of the sources differ in columns: {[t.shape[1:] for t in tables]}")

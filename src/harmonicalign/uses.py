@@ -282,10 +282,12 @@ class AlignmentUses(DistributedFit):
             _check_parts(tree)
             vars(model).update(tree["fitted"], _inputs=tree["inputs"])
             if tree["params"]["metric"] == "euclidean":
-                model._try_out()
+                with np.errstate(all="ignore"):
+                    model._try_out()
         except Exception as error:  # whatever parts that do not fit together provoke
             raise ModelFileError(
-                f"{path} does not hold a whole model ({type(error).__name__}: {error}); it is damaged or foreign"
+                f"{path} does not hold a whole model ({type(error).__name__}: {error}); "
+                "it is damaged or foreign"
             ) from error
         return model
 

@@ -182,7 +182,7 @@ def _single(x: Array, queries: Array) -> tuple[Array, float, Array]:
 
 def _with_room(x: Array, scale: float) -> Array:
     """Rows in a type that can hold the scale; that of the queries may be beyond single precision."""
-    return x if scale <= np.finfo(x.dtype).max else x.astype(np.float64)
+    return x if scale <= float(np.finfo(x.dtype).max) else x.astype(np.float64)
 
 
 def _shifted(x: Array, scale: float, centre: Array) -> Array:
@@ -349,8 +349,12 @@ def _decompose(operator: Any, deflate: sp.csr_matrix, k: int) -> tuple[Array, Ar
         try:
             values, vectors = scipy.linalg.eigh(dense, driver=driver, overwrite_a=True, **some)
         except np.linalg.LinAlgError:
-            continue  # the quick driver gives up on some clusters of equal eigenvalues; the other never does
-        return values[-k:], vectors[:, -k:]
+            continue
+        values, vectors = values[-k:], vectors[:, -k:]
+        # The quick driver gives up on some clusters of equal eigenvalues, or returns vectors that lean to
+        # each other; the other never does.
+        if driver == "ev" or np.abs(vectors.T @ vectors - np.eye(k)).max() < 1e-9:
+            return values, vectors
     raise RuntimeError(
         f"LAPACK could not decompose the graph of {n} rows; raise n_neighbors or drop outliers"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,25 @@ __all__ = ["read_h5ad", "read_h5mu", "read_zarr", "write_h5ad", "write_h5mu", "w
 
 _BACKED = "read it backed"
 
+_EXAMINE = """
+import sys, h5py
+def look(name, item):
+    dict(item.attrs)
+    if isinstance(item, h5py.Dataset) and (item.dtype.hasobject or item.size <= 10**6):
+        item[()]
+with h5py.File(sys.argv[1], "r") as file:
+    look("/", file)
+    file.visititems(look)
+"""
+_PATIENCE, _BYTES_PER_SECOND = 45, 20e6
+
 
 def read_h5ad(path: Path, *, backed: bool = False) -> Any:
     """An AnnData file, its matrix left on disk if `backed`."""
     import anndata
     import h5py
 
+    _examine(path)
     with h5py.File(path, "r") as file:
         if "mod" in file and "X" not in file:
             raise DataFileError(f"{path} is named as an AnnData file but holds MuData; rename it to .h5mu")
@@ -35,6 +50,7 @@ def read_h5mu(path: Path, key: str | None = None) -> Any:
     import h5py
 
     mudata = _mudata()
+    _examine(path)
     with h5py.File(path, "r") as file:
         if "mod" not in file:
             raise DataFileError(f"{path} is named as a MuData file but holds no modalities (mod)")
@@ -76,6 +92,24 @@ def write_zarr(data: Any, path: Path) -> None:
     """Write AnnData as a zarr store."""
     _zarr()
     data.write_zarr(path)
+
+
+def _examine(path: Path) -> None:
+    """Let another process open a file first: some damage makes the HDF5 library crash or never return."""
+    if not sys.executable:
+        return
+    limit = _PATIENCE + path.stat().st_size / _BYTES_PER_SECOND
+    try:
+        # Errors that it reports itself are left to the reader that follows, which names them.
+        code = subprocess.run(
+            [sys.executable, "-I", "-c", _EXAMINE, str(path.resolve())], capture_output=True, timeout=limit
+        ).returncode
+    except subprocess.TimeoutExpired:
+        raise DataFileError(f"{path} is damaged: the HDF5 library gets lost in it") from None
+    except OSError:
+        return
+    if code < 0:
+        raise DataFileError(f"{path} is damaged: the HDF5 library crashes on it (signal {-code})")
 
 
 def _promised(file: Any, skip: str | None = None) -> int:

@@ -1,0 +1,164 @@
+"""Work that is killed, disks that fill up and folders that cannot be written: nothing is lost or damaged."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import harmonicalign as ha
+from harmonicalign import memory
+
+pytest.importorskip("anndata")
+pytest.importorskip("typer")
+resource = pytest.importorskip("resource", reason="limits and signals are a matter of POSIX")
+
+KILLS = Path(__file__).parents[1] / "fuzz" / "kills.py"
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.RandomState(0)
+    rows = np.tanh(rng.randn(60, 3) @ rng.randn(3, 8))
+    return ha.HarmonicAlignment(random_state=0).fit([rows[:30], rows[30:]])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are killed")
+@pytest.mark.skipif(not KILLS.exists(), reason="the driver of faults is not part of the distribution")
+@pytest.mark.parametrize(("kind", "kills"), [("save", 3), ("align", 2)])
+def test_killed_at_random_moments(kind, kills):
+    done = subprocess.run(
+        [sys.executable, str(KILLS), "--kills", str(kills), "--kind", kind], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert f"{kills} kills" in done.stdout
+    assert "nothing lost, nothing damaged" in done.stdout
+
+
+def test_a_full_disk_leaves_the_earlier_model(tmp_path, model):
+    path = model.save(tmp_path / "m.npz")
+    earlier = path.read_bytes()
+    code = (
+        "import resource, sys, harmonicalign;"
+        "model = harmonicalign.load(sys.argv[1]);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000));"
+        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "model.save(sys.argv[1])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "OSError" in done.stderr
+    assert path.read_bytes() == earlier
+    assert [p.name for p in tmp_path.iterdir()] == ["m.npz"]
+
+
+def test_no_space_is_told_and_nothing_is_left(tmp_path, model, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = model.save(tmp_path / "m.npz")
+    earlier = path.read_bytes()
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="No space left"):
+        model.save(path)
+    assert path.read_bytes() == earlier
+    assert [p.name for p in tmp_path.iterdir()] == ["m.npz"]
+
+
+def test_interrupted_saving_leaves_nothing(tmp_path, model, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.save(tmp_path / "m.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---------------------------------------------------------------------------------------------------------
+# the plan of memory
+
+
+def plan(n, method="refined", width=50, k=50, **options):
+    return memory.planned_bytes([n, n], [width] * 2, [k] * 2, [15] * 2, method=method, **options)
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "k", "measured"),
+    [
+        ("paper", 3000, 100, 292),
+        ("paper", 5000, 100, 799),
+        ("refined", 2000, 50, 236),
+        ("refined", 10_000, 50, 140),
+        ("refined", 40_000, 50, 375),
+        ("refined", 150_000, 50, 1230),
+    ],
+)
+def test_plans_are_near_what_was_measured(method, rows, k, measured):
+    planned = plan(rows, method, k=k) / 2**20
+    assert 0.9 * measured < planned < max(1.5 * measured, 260)
+
+
+def test_plans_grow_with_what_they_are_of():
+    assert plan(200_000) > plan(100_000)
+    assert plan(9000, "paper") > 3 * plan(4500, "paper")
+    assert plan(9000, "paper", k=8999) > plan(9000, "paper")
+    assert plan(100_000, width=2000) > plan(100_000, width=2000, itemsize=4) > plan(100_000)
+    assert plan(100_000, n_signals=10**5) > plan(100_000, n_signals=10**5, n_landmarks=100)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "hint"),
+    [
+        ([9000, 9000], {"method": "paper"}, "method='refined' needs about"),
+        ([10**6, 10**6], {"widths": [1000, 1000], "available": 18 * 2**30}, "as float32 it needs about"),
+        ([10**7, 10**7], {}, "Dask arrays .* of the 20,000,000 rows would fit"),
+        ([10**7, 10**7], {"available": 1000}, "Dask arrays need no more than a few of their blocks"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_what_would(sizes, options, hint):
+    options = {"available": 2**30, "widths": [50, 50], **options}
+    with pytest.raises(memory.NotEnoughMemoryError, match=hint) as refusal:
+        memory.check(sizes, n_harmonics=[50, 50], n_neighbors=[15, 15], **options)
+    assert "of memory and" in str(refusal.value)
+    assert isinstance(refusal.value, MemoryError)
+
+
+def test_what_fits_is_planned():
+    assert memory.check([100, 100], [5, 5], [20, 20], [5, 5]) == memory.planned_bytes(
+        [100, 100], [5, 5], [20, 20], [5, 5]
+    )
+
+
+def test_limits_of_containers_count(tmp_path, monkeypatch):
+    limit, used = tmp_path / "limit", tmp_path / "used"
+    limit.write_text("3000\n")
+    used.write_text("1000\n")
+    monkeypatch.setattr(memory, "_CGROUPS", ((str(limit), str(used)),))
+    assert memory.available_bytes() == 2000
+    limit.write_text("max\n")
+    assert memory.available_bytes() > 2**20
+    used.unlink()
+    assert memory.available_bytes() > 2**20
+
+
+def test_limits_of_the_process_count():
+    code = (
+        "import resource, harmonicalign.memory as m;"
+        "resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33)); print(m.available_bytes())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < int(done.stdout) < 2**33
+
+
+def test_nothing_is_refused_where_nobody_knows(monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda: None)
+    assert memory.check([10**9], [50], [50], [15]) > 2**40
+
+
+def test_sizes_are_told_for_people():
+    assert memory.told(3 * 2**30) == "3.0 GiB"
+    assert memory.told(5 * 2**20) == "5 MiB"
