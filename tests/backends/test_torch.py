@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 from harmonicalign.backends import torch_backend as engine  # noqa: E402
 from harmonicalign.backends import torch_neighbours as neighbours  # noqa: E402
 from harmonicalign.backends import torch_spectral as spectral  # noqa: E402
+from harmonicalign.backends.chebyshev import NotConvergedError  # noqa: E402
 from harmonicalign.graph import kernel_graph  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -223,8 +224,10 @@ def test_eigenpairs_repeat(device):
 def test_unfinished_eigenpairs_are_reported(caplog):
     operator, degrees = graph_of(manifold(2000), torch.device("cpu"))
     with caplog.at_level(logging.WARNING, logger="harmonicalign"):
-        engine.eigenpairs(operator, degrees, 4, max_iter=1)
+        engine.eigenpairs(operator, degrees, 4, tol=1e-3, max_iter=1)
     assert "after 1 rounds" in caplog.text
+    with pytest.raises(NotConvergedError, match="after 1 rounds"):
+        engine.eigenpairs(operator, degrees, 4, max_iter=1)
 
 
 @pytest.mark.parametrize("k", [0, 50])
