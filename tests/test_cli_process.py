@@ -77,7 +77,7 @@ def test_a_folder_that_is_read_only(tmp_path, inputs):
     # For root no folder is read-only, so become nobody once everything is loaded.
     become = "import os; os.geteuid() == 0 and os.setuid(65534)"
     if os.geteuid() == 0:
-        for above in (tmp_path, *tmp_path.parents[:2], *(os.path.dirname(i) for i in inputs)):
+        for above in (tmp_path, *tmp_path.parents[:3], *(os.path.dirname(i) for i in inputs)):
             os.chmod(above, os.stat(above).st_mode | 0o055)
     code = f"import harmonicalign.cli._app, harmonicalign.estimator; {become}; harmonicalign.cli.main()"
     done = subprocess.run(
