@@ -101,7 +101,7 @@ def peer(sets: list[np.ndarray]) -> tuple[list[np.ndarray], dict[str, Any]]:
         sc.tl.diffmap(data, k)
         return data, after
 
-    graph(sets[0][:1000], 20)  # compiles what is compiled at first use
+    graph(sets[0][:6000], 20)  # compiles what is compiled at first use; small data take another way
     start = time.perf_counter()
     rows = np.vstack(sets)
     batch = pd.DataFrame({"batch": np.repeat(["a", "b"], [len(s) for s in sets])})
