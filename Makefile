@@ -22,7 +22,7 @@ demo: $(STAMP)  ## align two halves of the digits, print what improved, draw pic
 
 # One process per core and one thread in each: quicker than the other way round.
 test: $(STAMP)  ## run all tests
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile $(PYTEST)
 
 lint: $(STAMP)  ## style checks
 	$(BIN)/ruff check .

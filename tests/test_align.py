@@ -1,11 +1,21 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harmonicalign import align, calibrate, harmonics, kernel_graph, multi_align
-from harmonicalign.align import joint_signal_basis, orthogonalize
+from harmonicalign import (
+    MultiAlignment,
+    align,
+    bandlimiting_weights,
+    calibrate,
+    harmonics,
+    kernel_graph,
+    multi_align,
+)
+from harmonicalign.align import align_spectra, joint_signal_basis, orthogonalize
 
 
 def sample(n, seed, width=12):
@@ -86,6 +96,50 @@ def test_sparse_signals_and_weights():
     assert one.correlation == pytest.approx(one.products * one.band_weights)
 
 
+def one_pair(hx, hy, x, y, **options):
+    return multi_align([hx, hy], [x, y], **options).pairs[0, 1]
+
+
+@pytest.mark.parametrize("way", [align, one_pair])
+def test_options_of_an_alignment(way):
+    x, y = sample(80, 0), sample(70, 1)
+    hx, hy = basis(x, 40), basis(y, 40)
+    x, y = x[:, :1], y[:, :1]
+    plain = way(hx, hy, x, y)
+    assert plain.band_weights == pytest.approx(bandlimiting_weights(hx.frequencies, hy.frequencies, 8, 0))
+    assert plain.products == pytest.approx((hx.psi.T @ x) @ (hy.psi.T @ y).T)
+    assert plain.singular_values == pytest.approx(np.linalg.svd(plain.correlation, compute_uv=False))
+    assert plain.rank < 40
+    assert plain.rotation.T @ plain.rotation == pytest.approx(np.eye(40), abs=1e-10)
+    other = way(hx, hy, x, y, n_bands=3, first_band=1, complete=False)
+    expected = bandlimiting_weights(hx.frequencies, hy.frequencies, 3, 1)
+    assert other.band_weights == pytest.approx(expected)
+    assert not np.allclose(expected, bandlimiting_weights(hx.frequencies, hy.frequencies, 3, 0))
+    assert np.linalg.matrix_rank(other.rotation) == other.rank < 40
+    again = align_spectra(hx, hy, plain.products)
+    assert again.band_weights == pytest.approx(plain.band_weights)
+    assert again.rotation == pytest.approx(plain.rotation)
+    weighted = way(hx, hy, x, y, feature_weights=[3])
+    assert weighted.products == pytest.approx(3 * plain.products)
+
+
+def test_the_other_order_of_the_datasets():
+    x, y = sample(80, 0), sample(70, 1)
+    hx, hy = basis(x, 8), basis(y, 6)
+    there, back = align(hx, hy, x, y).transposed, align(hy, hx, y, x)
+    assert there.harmonics == back.harmonics
+    for name in ("products", "band_weights", "rotation", "singular_values"):
+        assert getattr(there, name) == pytest.approx(getattr(back, name), abs=1e-9)
+
+
+def test_numbers_of_other_kinds_are_weights():
+    x, y = sample(80, 0), sample(70, 1)
+    hx, hy = basis(x, 6), basis(y, 6)
+    weights = np.arange(x.shape[1])
+    one = align(hx, hy, x, y, feature_weights=weights)
+    assert align(hx, hy, x, y, feature_weights=weights.astype(object)).products == pytest.approx(one.products)
+
+
 def test_one_signal_basis_for_all_keeps_inner_products():
     x, y = sample(20, 0, 50), sample(15, 1, 50)
     hx, hy = basis(x), basis(y)
@@ -96,6 +150,45 @@ def test_one_signal_basis_for_all_keeps_inner_products():
     sparse = joint_signal_basis([sp.csr_matrix(x), y], 3)
     dense = joint_signal_basis([x, y], 3)
     assert sparse @ sparse.T == pytest.approx(dense @ dense.T, abs=1e-6)
+
+
+def test_rank_of_the_signal_basis(rng):
+    x, y = rng.randn(20, 50), rng.randn(15, 50)
+    axes = np.linalg.svd(np.r_[x, y], full_matrices=False)[2]
+    for rank in (12, 34, 35, 100):  # more than a third of what there is: exactly, whatever the form
+        leading = axes[:rank].T @ axes[:rank]
+        for signals in ([x, y], [sp.csr_matrix(x), sp.csr_matrix(y)], [np.r_[x, y]]):
+            found = joint_signal_basis(signals, rank)
+            assert found.shape == (50, min(rank, 35))
+            assert np.abs(found @ found.T - leading).max() < 1e-10
+    one = joint_signal_basis([x, y], 1)
+    assert one.shape == (50, 1)
+    assert np.array_equal(one, joint_signal_basis([x, y], 1))
+    assert np.array_equal(one, joint_signal_basis([x, y], 1, random_state=0))
+    assert not np.array_equal(one, joint_signal_basis([x, y], 1, random_state=1))
+    with pytest.raises(ValueError, match=r"^signal_pca must be"):
+        joint_signal_basis([x, y], 0)
+    y[3, 4] = np.nan
+    with pytest.raises(ValueError, match=r"^signals\[1\] contains 1 NaN"):
+        joint_signal_basis([x, y])
+
+
+def with_eigenvalues(h, values):
+    return replace(h, eigenvalues=np.array(values), psi=h.psi[:, : len(values)])
+
+
+def test_calibration_leaves_out_what_has_no_time_scale():
+    h = basis(sample(60, 0), 10)
+    one = with_eigenvalues(h, [1, 0.5, 0.25, -0.1])
+    two = with_eigenvalues(h, [0.5**2, 0.25**2, 1e-12, 0])
+    assert [a.exponent for a in calibrate([one, two])] == pytest.approx([2**0.5, 0.5**0.5])
+    # Only as many eigenvalues as all have are compared.
+    longer = with_eigenvalues(h, [1, 0.5, 0.25, -0.1, 1e-3])
+    assert [a.exponent for a in calibrate([longer, two])] == pytest.approx([2**0.5, 0.5**0.5])
+    nothing = with_eigenvalues(h, [1, 0, 0, 0])
+    assert [a.exponent for a in calibrate([one, nothing, two])] == pytest.approx([2**0.5, 1, 0.5**0.5])
+    assert [a.exponent for a in calibrate([nothing, nothing])] == [1, 1]
+    assert calibrate([one, nothing])[0].frequencies == pytest.approx([1, 0.5, 0.25, 0])
 
 
 def test_calibration_makes_mean_log_eigenvalues_agree():
@@ -116,21 +209,36 @@ def test_multi_alignment_of_two_is_the_pair():
     assert multi.rotation(0, 1) == pytest.approx(pair.rotation)
     assert multi.rotation(1, 0) == pytest.approx(pair.rotation.T)
     assert multi.rotation(2, 2) == pytest.approx(np.eye(8))
+    part = MultiAlignment(multi.harmonics, {(0, 1): multi.pairs[0, 1]})
+    with pytest.raises(ValueError, match="datasets 2 and 0 were not aligned with each other"):
+        part.rotation(2, 0)
 
 
 def test_bad_signals():
     x, y = sample(60, 0), sample(70, 1)
     hx, hy = basis(x, 5), basis(y, 5)
-    with pytest.raises(ValueError, match="26 signals and y has 25"):
+    with pytest.raises(
+        ValueError, match=r"26 signals and y has 25; .*: select the shared ones, in the same order$"
+    ):
         align(hx, hy, x, y[:, 1:])
     with pytest.raises(ValueError, match="69 rows"):
         align(hx, hy, x, y[1:])
     for weights in (np.ones(3), -np.ones(26), np.zeros(26), np.full(26, np.nan)):
-        with pytest.raises(ValueError, match="feature_weights"):
+        with pytest.raises(ValueError, match=r"^feature_weights (has shape|must be finite)"):
             align(hx, hy, x, y, feature_weights=weights)
-    with pytest.raises(ValueError, match="25, 26"):
+        with pytest.raises(ValueError, match=r"^feature_weights (has shape|must be finite)"):
+            multi_align([hx, hy], [x, y], feature_weights=weights)
+    hole = y.copy()
+    hole[0, 0] = np.nan
+    with pytest.raises(ValueError, match=r"^x contains 1 NaN"):
+        align(hy, hy, hole, y)
+    with pytest.raises(ValueError, match=r"^y contains 1 NaN"):
+        align(hx, hy, x, hole)
+    with pytest.raises(ValueError, match=r"^signals\[1\] contains 1 NaN"):
+        multi_align([hx, hy], [x, hole])
+    with pytest.raises(ValueError, match=r"\(25, 26\); they must correspond .*, in the same order$"):
         multi_align([hx, hy], [x, y[:, 1:]])
     with pytest.raises(ValueError, match="2 datasets"):
         multi_align([hx, hy], [x])
-    with pytest.raises(ValueError, match="empty"):
+    with pytest.raises(ValueError, match=r"^harmonics is empty"):
         multi_align([], [])

@@ -1,30 +1,35 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harmonicalign import bandlimiting_weights, itersine_windows
 
 eigenvalue = st.floats(0, 1)
 bands = st.integers(1, 64)
+unhurried = settings(deadline=None)  # a busy machine is no fault
 
 
+@unhurried
 @given(eigenvalue, bands)
 def test_equal_eigenvalues_weigh_one(value, n_bands):
     assert bandlimiting_weights([value], [value], n_bands)[0, 0] == pytest.approx(1, abs=1e-12)
 
 
+@unhurried
 @given(eigenvalue, eigenvalue, bands)
 def test_distant_eigenvalues_weigh_nothing(a, b, n_bands):
     if abs(a - b) >= 2 / n_bands:
         assert bandlimiting_weights([a], [b], n_bands)[0, 0] == 0
 
 
+@unhurried
 @given(eigenvalue, bands)
 def test_window_squares_add_to_one(value, n_bands):
     assert (itersine_windows([value], n_bands) ** 2).sum() == pytest.approx(1, abs=1e-12)
 
 
+@unhurried
 @given(eigenvalue, bands)
 def test_slope_of_a_window_is_bounded(value, n_bands):
     step = 1e-6 / n_bands
@@ -56,12 +61,32 @@ def test_first_band_one_drops_the_highest_frequencies():
 
 def test_eigenvalues_outside_the_unit_interval_count_as_its_ends():
     assert bandlimiting_weights([-0.3, 1 + 1e-9], [0.0, 1.0], 8) == pytest.approx(np.eye(2))
+    assert itersine_windows([-0.3, 1.2], 8) == pytest.approx(itersine_windows([0.0, 1.0], 8))
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.5, "8", True])
+@pytest.mark.parametrize("n_bands", [1, 4, 10_000])
+def test_there_is_one_window_more_than_bands(n_bands):
+    assert itersine_windows([0, 1], n_bands).shape == (n_bands + 1, 2)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "8", True, 10_001])
 def test_bad_band_count(bad):
-    with pytest.raises(ValueError, match="n_bands"):
+    with pytest.raises(ValueError, match=r"^n_bands must be"):
         bandlimiting_weights([0.5], [0.5], bad)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (["low"], r"numbers, got \['low'\]"),
+        ([[0.5]], r"in one row, got an array of shape \(1, 1\)"),
+        ([0.5, np.nan], "finite"),
+        ([np.inf], "finite"),
+    ],
+)
+def test_bad_eigenvalues(bad, message):
+    with pytest.raises(ValueError, match=f"^eigenvalues .*{message}"):
+        itersine_windows(bad, 4)
 
 
 def test_bad_first_band():

@@ -179,6 +179,10 @@ def test_modalities(tmp_path, digits, expected):
         "--no-report", "-q")  # fmt: skip
     assert list(pd.unique(io.read(tmp_path / "o.npz").obs["dataset"])) == ["second", "first"]
     assert run("info", tmp_path / "m.h5mu", "--json").json["files"][0]["modalities"]["first"] == [90, 64]
+    truth = io.read(tmp_path / "m.h5mu", key="second").obs["truth"].astype(str)
+    result = run("transfer", tmp_path / "m.h5mu", "-l", "digit", "-s", "first", "--json", *PAPER).json
+    assert (result["source"], result["rows"]) == (["first"], 80)
+    assert np.mean(pd.read_csv(tmp_path / "m.labels.csv")["digit_pred"].to_numpy() == truth) > 0.5
     for arguments, message in [
         (["-o", tmp_path / "m.h5ad"], "modalities of one .h5mu go into an .h5mu"),
         ([tmp_path / "o.npz"], "name one, as m.h5mu::first or m.h5mu::second"),
@@ -223,9 +227,9 @@ def test_linked_features(tmp_path, digits):
     matrix.to_csv(tmp_path / "matrix.csv")
     run("align", f"x={tmp_path}/rna.h5ad", f"y={tmp_path}/adt.h5ad", "--links", tmp_path / "matrix.csv",
         "-o", tmp_path / "p.npy", *QUICK)  # fmt: skip
-    run(
-        "align", f"x={tmp_path}/rna.h5ad", f"y={tmp_path}/adt.h5ad", "--links", tmp_path / "links.csv", *QUICK
-    )
+    links.to_parquet(tmp_path / "links.parquet")
+    run("align", f"x={tmp_path}/rna.h5ad", f"y={tmp_path}/adt.h5ad", "--links", tmp_path / "links.parquet",
+        *QUICK)  # fmt: skip
     whole = anndata.read_h5ad(tmp_path / "rna.aligned.h5ad")
     assert whole.shape == (170, 128)  # no feature is shared, so all are kept
     np.testing.assert_array_equal(whole[:90, first.var_names].X, first.X)
@@ -244,6 +248,10 @@ def test_names_of_inputs(tmp_path, digits):
     run("align", tmp_path / "one" / "x.npz", tmp_path / "one" / "x.npz", "-o", tmp_path / "p.npz",
         *QUICK)  # fmt: skip
     assert sorted(set(io.read(tmp_path / "p.npz").obs["dataset"])) == ["one/x-1", "one/x-2"]
+    for name in ("rna", "atac"):  # folders of Matrix Market files have no ending
+        io.write(digits[0].copy(), tmp_path / name)
+    run("align", tmp_path / "rna", tmp_path / "atac", "-o", tmp_path / "q.npz", *QUICK)
+    assert list(pd.unique(io.read(tmp_path / "q.npz").obs["dataset"])) == ["rna", "atac"]
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -264,10 +272,11 @@ def test_transfer_equals_the_python_call(tmp_path, home, aligned, transferred):
         "transfer", aligned[0] / "ab.h5ad", "-m", aligned[0] / "ab.npz", "-l", "digit", "-o", later, "--json"
     ).json
     assert fresh.read_bytes() == later.read_bytes()
-    table = pd.read_csv(later, index_col="name", float_precision="round_trip")
+    # Numbers as text first: not every version of pandas reads them to the last digit.
+    table = pd.read_csv(later, index_col="name", dtype={"digit_conf": str})
     assert list(table.index) == [f"b{i}" for i in range(80)]
     assert list(table["digit_pred"]) == list(transferred.labels)
-    np.testing.assert_array_equal(table["digit_conf"], transferred.confidence)
+    np.testing.assert_array_equal([float(text) for text in table["digit_conf"]], transferred.confidence)
     assert result["source"] == ["a"]
     assert sum(result["labels"].values()) == result["rows"] == 80
 
@@ -301,6 +310,30 @@ def test_who_gives_labels_and_who_gets_them(tmp_path, digits, home):
     assert "leave one to take labels from" in result.err
     result = run("transfer", *files, "-l", "digit", "-m", tmp_path / "no.npz", "-f", code=2)
     assert "--model: " in result.err
+    # Only the first has the column; it cannot be the one that gets it.
+    only = [home / "a.h5ad", home / "b.h5ad", "-l", "digit", "-o", tmp_path / "o.csv"]
+    result = run("transfer", *only, "-t", "a", *PAPER, code=2)
+    assert "--target names every dataset that has labels" in result.err
+    for name, data in zip("cd", both, strict=True):
+        data.obs["digit"] = pd.Categorical([None] * data.n_obs, categories=["d1"])
+        io.write(data, tmp_path / f"{name}.h5ad")
+    result = run("transfer", tmp_path / "c.h5ad", tmp_path / "d.h5ad", "-l", "digit", *PAPER, code=2)
+    assert "--labels: obs['digit'] has no value in any row" in result.err
+
+
+def test_labels_that_datasets_share_are_scored(tmp_path, digits):
+    both = [d.copy() for d in digits]
+    both[1].obs = both[1].obs.rename(columns={"truth": "digit"})
+    for name, data in zip("ab", both, strict=True):
+        io.write(data, tmp_path / f"{name}.h5ad")
+    arguments = ["align", tmp_path / "a.h5ad", tmp_path / "b.h5ad", "--no-report", "--json", "-f", *PAPER]
+    found = run(*arguments, "-o", tmp_path / "o.npy", "-l", "digit").json["scores"]
+    assert found["label_agreement"] > 0.5
+    both[1].obs["digit"] = pd.Categorical([f"other {v}" for v in both[1].obs["digit"]])
+    io.write(both[1], tmp_path / "b.h5ad", force=True)
+    found = run(*arguments, "-o", tmp_path / "o.npy", "-l", "digit").json["scores"]
+    assert "label_agreement" not in found  # no label is in both
+    assert "mixing" in found
 
 
 def test_values_are_carried_over_too(tmp_path, digits):
@@ -382,6 +415,13 @@ def test_compare(tmp_path, aligned, digits):
     shown = run(*arguments).out
     assert "accuracy" in shown
     assert "none" in shown
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        io.write(mudata.MuData({"a": both[0], "b": both[1]}), tmp_path / "m.h5mu")
+    modalities = run("compare", tmp_path / "m.h5mu", "-l", "digit", "--method", "none", "--json").json[
+        "table"
+    ]
+    assert modalities[0]["accuracy"] == table[0]["accuracy"]
 
 
 def test_report_on_a_saved_model(tmp_path, aligned):
@@ -393,6 +433,9 @@ def test_report_on_a_saved_model(tmp_path, aligned):
     result = run("report", aligned[0] / "ab.npz", "-l", "digit", "-o", tmp_path / "s.html", code=2)
     assert "--labels needs the aligned data" in result.err
     assert "exists" in run("report", aligned[0] / "ab.npz", "-o", tmp_path / "r.html", code=2).err
+    shown = run("report", aligned[0] / "ab.npz", "-o", tmp_path / "s.html")  # without the data
+    assert f"wrote {tmp_path}/s.html" in shown.out
+    assert "Alignment of a and b" in (tmp_path / "s.html").read_text()
 
 
 def test_reproduce_hands_its_options_on(tmp_path, monkeypatch):
@@ -418,6 +461,22 @@ def test_reproduce_lists_and_refuses():
     assert result.err.startswith("error: ")
 
 
+def test_the_demonstration_tells_what_it_wrote(tmp_path, monkeypatch, capsys):
+    from harmonicalign import demo
+
+    def smaller(**options):
+        return load_digits_pair(**options, n_x=150, n_y=140)
+
+    monkeypatch.setattr(demo, "load_digits_pair", smaller)
+    demo.main(["--out", str(tmp_path), "--seed", "3"])
+    told = capsys.readouterr().out
+    assert told.startswith("Two halves of the digits, 150 and 140 images of 64 pixels;")
+    assert "5-nearest-neighbour accuracy" in told
+    written = [line.strip() for line in told.splitlines() if line.strip().startswith(str(tmp_path))]
+    assert sorted(written) == sorted(str(p) for p in tmp_path.iterdir())
+    assert written[-1].endswith("report.html")
+
+
 @pytest.mark.slow
 def test_demo(tmp_path):
     result = run("demo", "-o", tmp_path / "d", "--json").json
@@ -441,6 +500,17 @@ def test_info_on_files_and_models(home, aligned):
     assert "obsm: X_harmonic" in shown
 
 
+def test_info_on_the_published_method_and_on_other_uns(tmp_path, digits):
+    first, second = (d.copy() for d in digits)
+    first.uns["pca"] = {"variance": np.ones(3)}
+    files = [io.write(first, tmp_path / "a.h5ad"), io.write(second, tmp_path / "b.h5ad")]
+    run("align", *files, "-o", tmp_path / "o.h5ad", "-m", tmp_path / "m.npz", *QUICK)
+    data, model = run("info", files[0], tmp_path / "m.npz", "--json").json["files"]
+    assert data["aligned"] is None
+    assert "significance" not in model  # which is a matter of the default method
+    assert (model["method"], model["datasets"]) == ("paper", {"a": 90, "b": 80})
+
+
 def test_info_on_broken_files(tmp_path, aligned):
     broken = tmp_path / "m.npz"
     broken.write_bytes((aligned[0] / "ab.npz").read_bytes()[:5000])
@@ -455,6 +525,22 @@ def test_info_on_the_installation():
     assert "cpu" in result["devices"]
     assert "fcs" in result["formats"]
     assert "numpy" in run("info").out
+
+
+def test_info_on_an_installation_without_extras(monkeypatch):
+    from harmonicalign.cli import info
+
+    def version(name):
+        if name in ("torch", "dask"):
+            raise info.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(info, "version", version)
+    monkeypatch.setattr(info, "find_spec", lambda name: None)
+    shown = run("info").out
+    assert "devices: cpu\n" in shown
+    assert re.search(r"not installed: .*dask", shown)
+    assert run("info", "--json").json["packages"]["torch"] is None
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -508,6 +594,8 @@ BAD = {
     "bad device": (["align", "{a}", "{b}", "--device", "abacus"], "device is 'abacus'"),
     "bad n_vars": (["align", "{a}", "{b}", "--n-vars", "most"], "--n-vars is 'most'"),
     "no links": (["align", "{a}", "{b}", "--links", "{bad}/none.csv"], "--links: "),
+    "no genes": (["align", "{a}", "{b}", "--peaks", "a", "--genes", "{bad}/none.gtf"], "--genes: "),
+    "equals sign in a path": (["align", "{a}", "{home}/x=y.h5ad"], "x=y.h5ad does not exist"),
     "links that are no table": (["align", "{a}", "{b}", "--links", "{a}"], "cannot be read as a table"),
     "links to nothing": (["align", "{a}", "{b}", "--links", "{bad}/links.csv"], "none of its 1 pairs"),
     "links of three": (["align", "{a}", "{b}", "{a}", "--links", "{bad}/links.csv"], "there are 3|holds 3"),
@@ -580,6 +668,17 @@ def test_one_failed_result_leaves_none(tmp_path, home, monkeypatch):
     result = run("align", home / "a.h5ad", home / "b.h5ad", *targets, "-f", "-q", *PAPER, code=2)
     assert "m.npz was not written: no space is left" in result.err
     assert {p.name: p.read_text() for p in tmp_path.iterdir()} == {"m.npz": "precious"}
+
+
+def test_a_mistake_of_ours_is_not_put_down_to_the_disk(tmp_path, home, monkeypatch):
+    def fail(*args, **kwargs):
+        return 1 / 0
+
+    monkeypatch.setattr(harmonicalign.HarmonicAlignment, "save", fail)
+    targets = ["-o", tmp_path / "o.h5ad", "-m", tmp_path / "m.npz"]
+    result = run("align", home / "a.h5ad", home / "b.h5ad", *targets, *QUICK, code=1)
+    assert "unexpected ZeroDivisionError" in result.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_output_may_replace_its_input(tmp_path, home):
@@ -694,6 +793,19 @@ def test_the_log_is_left_as_it_was(home):
     assert (logger.level, list(logger.handlers)) == before
 
 
+def test_remarks_are_shown_and_warnings_once(tmp_path, home, monkeypatch):
+    (tmp_path / "t.csv").write_text("cell,CD3,CD19,type\nc1,1,2,T\nc2,3,4,B\n")
+    assert "'type' holds text; such columns describe the rows" in run("info", tmp_path / "t.csv").err
+    read = io.read
+
+    def warns(*args, **kwargs):
+        logging.getLogger("harmonicalign").warning("beware")
+        return read(*args, **kwargs)
+
+    monkeypatch.setattr(io, "read", warns)
+    assert run("info", home / "a.h5ad", home / "b.h5ad").err.splitlines() == ["warning: beware"]
+
+
 def test_markup_in_names_is_shown_not_obeyed(tmp_path):
     result = run("info", tmp_path / "[red]x.h5ad", code=2)
     assert "[red]x.h5ad does not exist" in result.err
@@ -727,6 +839,7 @@ def test_json_holds_no_nan():
         "b": [3, [1.5]],
         "c": {"1": None},
     }
+    assert _session.plain({"a": np.array([[1.0, np.inf], [2, 3]])}) == {"a": [[1.0, None], [2.0, 3.0]]}
 
 
 class TestStages:

@@ -16,6 +16,12 @@ resource = pytest.importorskip("resource", reason="limits and signals are a matt
 COMMAND = [sys.executable, "-m", "harmonicalign.cli"]
 
 
+def unmeasured():
+    """The environment without what makes coverage follow a process: where little or nothing can be written,
+    its own file of data would be refused too, and its complaint would stand beside ours."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("COVERAGE_", "COV_"))}
+
+
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
     """Two datasets, large enough that aligning them takes a while."""
@@ -62,6 +68,7 @@ def test_a_disk_that_fills_up(tmp_path, tmp_path_factory):
         [*COMMAND, "align", *files, "-o", str(tmp_path / "new" / "o.h5ad"), "-q", "--no-report"],
         capture_output=True,
         text=True,
+        env=unmeasured(),
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
     )
     assert done.returncode == 2
@@ -84,6 +91,7 @@ def test_a_folder_that_is_read_only(tmp_path, inputs):
         [sys.executable, "-c", code, "align", *inputs, "-o", str(folder / "o.npy"), "--no-report"],
         capture_output=True,
         text=True,
+        env=unmeasured(),
     )
     assert (
         done.stderr == f"error: {folder}/o.npy cannot be written: the folder {folder} is read-only for you\n"
@@ -100,12 +108,36 @@ def test_without_the_extra(tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_completion_in_a_shell():
-    words = {"COMP_WORDS": "harmonicalign reproduce co", "COMP_CWORD": "2"}
+def test_a_broken_installation_is_not_called_a_missing_extra():
+    code = "import sys; sys.modules['harmonicalign.cli._app'] = None; import harmonicalign.cli as c; c.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: ")
+    assert "harmonicalign[cli]" not in done.stderr
+
+
+def test_the_demonstration_is_a_module_of_its_own():
+    command = [sys.executable, "-m", "harmonicalign.demo", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("usage: harmonicalign.demo")
+    assert "folder for the pictures" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("reproduce co", "corruption"),
+        ("compare --method sc", "scanorama"),
+        ("align --method pa", "paper"),
+        ("align --device cu", "cuda"),
+    ],
+)
+def test_completion_in_a_shell(line, found):
+    words = {"COMP_WORDS": f"harmonicalign {line}", "COMP_CWORD": str(len(line.split()))}
     done = subprocess.run(
         COMMAND,
         capture_output=True,
         text=True,
         env={**os.environ, "_HARMONICALIGN_COMPLETE": "complete_bash", **words},
     )
-    assert done.stdout.split() == ["corruption"]
+    assert done.stdout.split() == [found]

@@ -257,6 +257,20 @@ def test_denoise_says_what_is_wrong(rng):
         denoise(rng.rand(9, 2), p)
     with pytest.raises(ValueError, match="t must be a whole number"):
         denoise(rng.rand(10, 2), p, t="long")
+    with pytest.raises(ValueError, match="coordinates is empty; pass the joint coordinates of every dataset"):
+        balanced_transitions([])
+
+
+def test_denoising_stops_at_the_longest_time(rng):
+    """Along a chain, values keep changing for long; no more steps are taken than are allowed."""
+    n = 200
+    chain = sp.diags_array([np.full(n - 1, 0.5), np.full(n - 1, 0.5)], offsets=[-1, 1]).tolil()
+    chain[0, 1] = chain[n - 1, n - 2] = 1.0
+    values = rng.rand(n, 3)
+    assert denoise(values, chain.tocsr(), max_t=4).t == 4
+    found = denoise(values, chain.tocsr(), max_t=1)
+    assert found.t == 1
+    np.testing.assert_allclose(found.values, chain @ values)
 
 
 # --- impute -----------------------------------------------------------------------------------------------

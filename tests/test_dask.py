@@ -50,7 +50,7 @@ def in_memory(pair):
 @pytest.fixture(scope="module")
 def cluster():
     with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="2GiB"
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", memory_limit="2GiB"
     ) as running:
         yield running
 
@@ -58,7 +58,7 @@ def cluster():
 @pytest.fixture
 def client(cluster):
     with distributed.Client(cluster) as connected:
-        connected.wait_for_workers(2)
+        connected.wait_for_workers(2, timeout=120)
         yield connected
 
 
@@ -223,6 +223,16 @@ def test_only_small_values_come_to_the_client(pair, monkeypatch):
         ({"signals": lambda x, y: [x, x]}, r"expected 300 rows"),
         ({"batch": lambda x, y: np.zeros(3)}, "one stacked matrix"),
         ({"n_landmarks": lambda x, y: 1}, "n_landmarks"),
+        ({"datasets": lambda x, y: [x.astype(str), y]}, r"datasets\[0\] has entries of type .* real numbers"),
+        ({"datasets": lambda x, y: [x, y[:2]]}, r"has shape \(2, 64\); at least 3 rows and 1 column"),
+        (
+            {"datasets": lambda x, y: [x], "batch": lambda x, y: np.zeros(320)},
+            "type float64; expected the num",
+        ),
+        (
+            {"datasets": lambda x, y: [x], "batch": lambda x, y: np.r_[np.zeros(318, int), 1, 1]},
+            r"batch gives fewer than 3 rows to dataset\(s\) 1",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(pair, change, message):
@@ -268,6 +278,14 @@ def test_chunks_of_sorted_rows_share_one_frame(pair):
     assert agreement > 0.8
 
 
+def test_wrong_signals_of_chunks_are_named(pair):
+    x, y = blocks(pair.x, pair.y)
+    with pytest.raises(ValueError, match="signals has 1 matrices for 2 datasets"):
+        paper_chunks([x, y], 150, signals=[x])
+    with pytest.raises(ValueError, match="signals have 9, 64 columns; they must correspond"):
+        paper_chunks([x, y], 150, signals=[x, y[:, :9]])
+
+
 def test_chunks_are_deterministic_and_place_new_rows(pair):
     datasets = blocks(pair.x, pair.y, rows=90)
     result = paper_chunks(datasets, 150, seed=5)
@@ -298,6 +316,9 @@ def test_inputs_come_back_in_their_form(pair):
     parts = mixed.split([da.concatenate([x, y])])
     np.testing.assert_array_equal(parts[1].compute(), pair.x)
     assert parse_lazy(x).restore([7]) == 7
+    apart = parse_lazy([x, y], signals=[pair.x[:, :9], sp.csr_matrix(pair.y[:, :9])])
+    assert [s.chunks[0] for s in apart.signals] == [x.chunks[0], y.chunks[0]]
+    np.testing.assert_array_equal(apart.signals[0].compute(), pair.x[:, :9])
 
 
 @pytest.mark.parametrize(
@@ -308,11 +329,12 @@ def test_inputs_come_back_in_their_form(pair):
         ({"signals": "first"}, "1 matrices for 2"),
         ({"signals": {}}, "form of X"),
         ({"signals": "narrow"}, "correspond"),
+        ({"X": "stacked", "batch": np.zeros(5)}, r"batch has shape \(5,\); expected a label for each of 320"),
     ],
 )
 def test_wrong_inputs_are_named(pair, change, message):
     x, y = blocks(pair.x, pair.y)
-    stand_in = {"first": [x], "narrow": [x, y[:, :9]]}
+    stand_in = {"first": [x], "narrow": [x, y[:, :9]], "stacked": x}
     options = {k: stand_in.get(v, v) if isinstance(v, str) else v for k, v in change.items()}
     with pytest.raises(ValueError, match=message):
         parse_lazy(options.pop("X", [x, y]), **options)
@@ -383,6 +405,54 @@ def test_the_estimator_with_batches_anchors_and_chunks(pair, in_memory, rng):
         HarmonicAlignment().fit([pair.x, pair.y], chunk_rows=160)
     with pytest.raises(ValueError, match="metric"):
         HarmonicAlignment(metric="distance").fit([x, y])
+
+
+def test_the_published_method_on_landmarks(pair, tmp_path):
+    x, y = blocks(pair.x, pair.y)
+    model = HarmonicAlignment(method="paper", frame="common", random_state=0).fit([x, y], landmark_rows=200)
+    assert accuracy(pair, [e.compute() for e in model.embedding_]) > 0.5
+    with pytest.raises(AttributeError, match="only a refined alignment has confidence_ after a distributed"):
+        _ = model.confidence_
+    assert model.joint_.batch.shape == (400,)  # over the landmarks
+    with pytest.raises(ValueError, match=r"transform\(rows, dataset=…\)"):
+        model.transform(x)
+    at_hand = model.in_memory()
+    assert at_hand.in_memory() is at_hand
+    with pytest.raises(ValueError, match=r"rows are not at hand; use model\.in_memory\(\)"):
+        model.report(tmp_path / "report.html")
+    assert at_hand.report(tmp_path / "report.html").is_file()
+    np.testing.assert_array_equal(at_hand.joint_.batch, model.joint_.batch)
+
+
+def test_a_distributed_model_with_signals_or_links(pair):
+    x, y = blocks(pair.x, pair.y)
+    apart = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, :40], y[:, :40]], landmark_rows=100)
+    with pytest.raises(ValueError, match="fitted with signals=…; give those of the new rows too"):
+        apart.transform(x, dataset=0)
+    here = apart.transform(pair.x[:5], dataset=0, signals=pair.x[:5, :40])
+    there = apart.transform(x[:5], dataset=0, signals=x[:5, :40])
+    np.testing.assert_allclose(here, there.compute(), atol=1e-5)
+    linked = HarmonicAlignment(random_state=0).fit([x, y], links=np.eye(64), landmark_rows=100)
+    with pytest.raises(ValueError, match=r"in_memory needs signals that correspond .* this model has links"):
+        linked.in_memory()
+
+
+def test_before_the_fit_there_is_no_model():
+    assert not hasattr(HarmonicAlignment(), "model_")
+    with pytest.raises(AttributeError, match="model_ is there after fit"):
+        _ = HarmonicAlignment().model_
+
+
+def test_chunks_may_keep_their_own_diffusion_times(pair):
+    x, y = blocks(pair.x, pair.y)
+    plain, tuned = (
+        HarmonicAlignment(method="paper", calibrate=calibrate, random_state=0).fit([x, y], chunk_rows=160)
+        for calibrate in (False, True)
+    )
+    exponents = [{h.exponent for h in model.harmonics_} for model in (plain, tuned)]
+    assert exponents[0] == {1}
+    assert exponents[1] != {1}
+    assert accuracy(pair, [e.compute() for e in plain.embedding_]) > 0.5
 
 
 # -------------------------------------------------------------------------------------------- cluster
@@ -463,7 +533,7 @@ def test_lost_workers_change_nothing(pair, client, tmp_path):
     result = fit_landmarks(datasets, fit_local=fit_local, **SAMPLE, client=client)
     thread.join()
     assert len(killed) == 1
-    client.wait_for_workers(2)
+    client.wait_for_workers(2, timeout=120)
     processes = client.run(os.getpid)
     assert killed[0] not in processes.values()
 
@@ -556,6 +626,19 @@ def test_an_interrupted_write_leaves_what_was_there(name, tmp_path):
     np.testing.assert_array_equal(open_lazy(path, "obsm/X_harmonic").compute(), np.ones((400, 3)))
     with pytest.raises(ValueError, match="2 file"):
         write_embedding(good, [path, tmp_path / "b.zarr"])
+
+
+def test_what_cannot_be_read_or_written_in_blocks(tmp_path):
+    root = zarr.open_group(tmp_path / "d.zarr", mode="w")
+    root["totals"] = np.arange(5.0)
+    with pytest.raises(ValueError, match=r"'totals' of .* has 1 dimension\(s\); expected rows by columns"):
+        open_lazy(tmp_path / "d.zarr", "totals")
+    array = da.from_array(np.arange(12.0).reshape(6, 2), chunks=(4, 2))
+    with pytest.raises(ValueError, match="path names the same file twice"):
+        write_embedding([array, array], [tmp_path / "e.zarr", tmp_path / "." / "e.zarr"])
+    assert not (tmp_path / "e.zarr").exists()
+    zarr.save_array(tmp_path / "bare.zarr", np.arange(12.0).reshape(6, 2))
+    np.testing.assert_array_equal(open_lazy(tmp_path / "bare.zarr", "").compute(), array.compute())
 
 
 def test_unequal_blocks_become_a_regular_store(tmp_path):

@@ -152,6 +152,67 @@ def test_known_pairs_replace_features(digits):
     for bad in ([[0, 400]], {("a", "b"): [[0, 0]]}, "pairs"):
         with pytest.raises(ValueError, match="anchors"):
             fit(digits.x, digits.y, anchors=bad)
+    with pytest.raises(ValueError, match="more than two datasets must be a dict"):
+        fit(digits.x, digits.y, digits.x, anchors=[[0, 0]])
+
+
+@pytest.mark.filterwarnings("ignore::harmonicalign.AlignmentWarning")
+def test_datasets_with_known_pairs_are_compared_with_each_other(rng):
+    """Of many datasets each is aligned with the largest few, and with those it has known pairs with."""
+    datasets = [rng.randn(n, 6) for n in (40, 39, 38, 30, 30)]
+    plain = fit(*datasets)
+    told = fit(*datasets, anchors={(3, 4): [[i, i] for i in range(30)]})
+    assert set(told.timings_) - set(plain.timings_) == {"alignment of dataset 3 and dataset 4"}
+
+
+def test_new_rows_are_matched_by_the_names_of_their_columns(digits):
+    pd = pytest.importorskip("pandas")
+    names = [f"pixel{i}" for i in range(64)]
+    x, y = (pd.DataFrame(d, columns=names) for d in (digits.x, digits.y))
+    model = HarmonicAlignment(random_state=0).fit({"a": x[:350], "b": y})
+    new = model.transform(x[350:], dataset="a")
+    turned = model.transform(x[350:], dataset="a", signals=x[350:][names[::-1]])
+    np.testing.assert_array_equal(new, turned)
+    with pytest.raises(ValueError, match=r"lacks the column\(s\) pixel0, pixel1 that the model"):
+        model.transform(x[350:], dataset="a", signals=x[350:][names[2:]])
+
+
+@pytest.mark.parametrize("method", ["refined", "paper"])
+def test_the_order_of_named_columns_does_not_matter(digits, tmp_path, method):
+    pd = pytest.importorskip("pandas")
+    names = [f"pixel{i}" for i in range(64)]
+    x, y = (pd.DataFrame(d, columns=names) for d in (digits.x, digits.y))
+    fitted = HarmonicAlignment(method=method, random_state=0).fit({"a": x[:200], "b": y[names[::-1]]})
+    mixed = np.random.RandomState(0).permutation(names)
+    for model in (fitted, HarmonicAlignment.load(fitted.save(tmp_path / "model.npz"))):
+        expected = model.transform({"a": x[200:], "b": y[names[::-1]]})
+        found = model.transform({"a": x[200:][mixed], "b": y[mixed]})
+        for key in ("a", "b"):
+            np.testing.assert_array_equal(found[key], expected[key])
+        np.testing.assert_array_equal(model.transform(x[200:][mixed], dataset="a"), expected["a"])
+        with pytest.raises(
+            ValueError, match=r"X lacks the column\(s\) pixel0 that dataset 'a' was fitted with"
+        ):
+            model.transform(x[200:].rename(columns={"pixel0": "other"}), dataset="a")
+        with pytest.raises(ValueError, match="X has 65 features; dataset 'a' was fitted with 64"):
+            model.transform(x[200:].assign(more=1.0), dataset="a")
+
+
+def test_an_added_data_frame_is_matched_by_name(digits):
+    pd = pytest.importorskip("pandas")
+    names = [f"pixel{i}" for i in range(64)]
+    x, y = (pd.DataFrame(d, columns=names) for d in (digits.x, digits.y))
+    model = HarmonicAlignment(random_state=0).fit([x[:200], y])
+    model.add(x[200:][names[::-1]])
+    np.testing.assert_array_equal(model._inputs.signals[2], digits.x[200:])
+    np.testing.assert_array_equal(model.transform(x[200:], dataset=2), model.embedding_[2])
+
+
+def test_linked_datasets_of_different_widths_are_transformed_together(digits):
+    x, y = digits.x, digits.y[:, :50]
+    model = fit(x, y, links=np.eye(64, 50))
+    for found, expected in zip(model.transform([x, y]), model.embedding_, strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_signals_apart_from_the_representation(digits):

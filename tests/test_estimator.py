@@ -114,6 +114,27 @@ def test_pandas_output(pair):
         paper().set_output(transform="excel")
 
 
+def test_asking_for_no_container_in_particular_changes_nothing(pair):
+    model = paper(n_harmonics=5).set_output(transform="pandas").set_output()
+    assert isinstance(model.fit_transform(list(pair))[0], pd.DataFrame)
+
+
+def test_polars_output(pair):
+    pl = pytest.importorskip("polars")
+    out = paper(n_harmonics=5).set_output(transform="polars").fit_transform(list(pair))
+    assert isinstance(out[1], pl.DataFrame)
+    assert out[1].columns == [f"harmonic{i}" for i in range(10)]
+    assert (out[0].to_numpy() == paper(n_harmonics=5).fit_transform(list(pair))[0]).all()
+
+
+def test_signals_of_a_single_dataset(pair):
+    """One dataset is compared with none, so its signals have no say; their rows are checked all the same."""
+    x, _ = pair
+    assert (paper().fit_transform(x, signals=x[:, :3]) == paper().fit_transform(x)).all()
+    with pytest.raises(ValueError, match="signals of 0 has 59 rows where X has 60"):
+        paper().fit(x, signals=x[1:])
+
+
 def test_fitted_names(pair):
     x, _ = pair
     frame = pd.DataFrame(x).add_prefix("f")
@@ -146,6 +167,9 @@ def test_transform_by_key_and_bad_keys(pair):
     x, y = pair
     model = paper().fit({"rna": x, "atac": y})
     assert (model.transform(y, dataset="atac") == model.embedding_[1]).all()
+    assert (model.transform(y, dataset=np.int64(1)) == model.embedding_[1]).all()
+    with pytest.raises(ValueError, match="names 2; the datasets are"):
+        model.transform(y, dataset=2)
     with pytest.raises(ValueError, match="rna"):
         model.transform(y, dataset="protein")
     with pytest.raises(ValueError, match="dataset="):
@@ -251,6 +275,7 @@ def nan_at(rows):
         (lambda x, y: [x, np.full(y.shape, "text")], "not numbers"),
         (lambda x, y: [x, y.ravel()], "dimension"),
         (lambda x, y: [x, y + 1j], "Complex"),
+        (lambda x, y: [x, sp.csr_matrix(y + 1j)], r"X\[1\] has entries of type complex128; .* real numbers"),
         (lambda x, y: [x, y[:, :0]], "0 feature"),
     ],
 )

@@ -5,6 +5,7 @@ import gzip
 import os
 import subprocess
 import sys
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -120,9 +121,14 @@ def test_equal_data_makes_equal_packed_files(tmp_path, data):
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
 
 
+def multimodal(parts):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # before 0.4 mudata announces its next version
+        return mudata.MuData(parts)
+
+
 def test_mudata(tmp_path, data):
-    with pytest.warns(FutureWarning):  # of mudata's own making
-        both = mudata.MuData({"rna": data[:, :3].copy(), "adt": data[:, 3:].copy()})
+    both = multimodal({"rna": data[:, :3].copy(), "adt": data[:, 3:].copy()})
     io.write(both, tmp_path / "d.h5mu")
     back = io.read(tmp_path / "d.h5mu")
     assert sorted(back.mod) == ["adt", "rna"]
@@ -204,8 +210,10 @@ def test_features_by_cells(tmp_path):
     back = io.read(file, transpose=True)
     assert (list(back.obs_names), list(back.var_names)) == (["c1", "c2", "c3"], ["g1", "g2"])
     np.testing.assert_array_equal(back.X, [[1, 4], [2, 5], [3, 6]])
-    with pytest.raises(DataFileError, match=r"'kind' hold text"):
+    with pytest.raises(DataFileError, match=r"turned round: 'kind' holds text; drop such columns first"):
         io.read(table(tmp_path / "e.csv", "id,kind,a\nx,T,1\ny,B,2\n"), transpose=True)
+    with pytest.raises(DataFileError, match=r"'kind', 'site' hold text"):
+        io.read(table(tmp_path / "f.csv", "id,kind,site,a\nx,T,u,1\ny,B,v,2\n"), transpose=True)
 
 
 def test_packed_text_is_told_by_content(tmp_path):
@@ -218,7 +226,7 @@ def test_packed_text_is_told_by_content(tmp_path):
 def test_text_that_unpacks_beyond_memory(tmp_path, monkeypatch):
     (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 300_000))
     monkeypatch.setattr(_limits, "available_memory", lambda: 100_000)
-    with pytest.raises(DataFileError, match=r"unpacks to more than the 97\.0 KiB of free memory"):
+    with pytest.raises(DataFileError, match=r"unpacks to more than the 97\.7 KiB of free memory"):
         io.read(tmp_path / "d.csv.gz")
 
 
@@ -228,7 +236,7 @@ def test_text_that_unpacks_beyond_memory(tmp_path, monkeypatch):
         ("", "is empty"),
         ("a,b\n", "has no rows"),
         ("\n1,2\n", "empty first line"),
-        ("id,k\nx,T\ny,B\n", "no column of numbers"),
+        ("id,k\nx,T\ny,B\n", r"no column of numbers \('k' holds text\)"),
         ("a;b\n1,5;2,5\n", "check its separator and decimal point"),
         ("a,b\n1,2\n3,4,5\n", "cannot be read as a table of comma-separated values"),
         ('a,b\n"1,2\n3,4\n', "cannot be read as a table"),
@@ -335,7 +343,7 @@ def test_archives_that_unpack_beyond_memory(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "d.npz", X=np.zeros((1000, 1000)))
     assert io.read(tmp_path / "d.npz").shape == (1000, 1000)
     monkeypatch.setattr(_limits, "available_memory", lambda: 10**6)
-    with pytest.raises(DataFileError, match=r"says it holds 7\.\d MiB, and 976\.0 KiB of memory are free"):
+    with pytest.raises(DataFileError, match=r"says it holds 7\.\d MiB, and 976\.6 KiB of memory are free"):
         io.read(tmp_path / "d.npz")
 
 
@@ -501,8 +509,7 @@ def test_format_can_be_named(tmp_path, data):
 def test_files_cut_short(tmp_path, data, name, share):
     content = data
     if name.endswith("h5mu"):
-        with pytest.warns(FutureWarning):
-            content = mudata.MuData({"rna": data})
+        content = multimodal({"rna": data})
     file = io.write(content, tmp_path / name)
     size = file.stat().st_size
     os.truncate(file, int(size * share))
@@ -693,7 +700,9 @@ for target in targets:
 
 def write_elsewhere(how, *targets):
     command = [sys.executable, "-W", "ignore", "-c", SCRIPT, how, *map(str, targets)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    # Coverage would try to write its data under the same limits.
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("COVERAGE_", "COV_"))}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=plain).stdout
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes are a matter of POSIX")

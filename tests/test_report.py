@@ -271,6 +271,18 @@ def test_quantities_are_followed_across_datasets(model, pair):
     assert again.after > max(0.3, again.before)
 
 
+def test_quantities_that_are_constant_or_known_on_one_side_only(model, pair):
+    ink, flat = pair.x.mean(axis=1), np.full(140, 0.5)
+    found = {m.name: m for m in measures(subject_of(model, labels={"ink": [ink, flat]}))[0]}
+    assert found["ink found again, dataset 0"].after == 0  # what is predicted does not vary
+    assert found["ink found again, dataset 1"].after == 0
+    few = np.full(140, np.nan)
+    few[:2] = 0.3, 0.4
+    found = [m.name for m in measures(subject_of(model, labels={"ink": [ink, few]}))[0]]
+    assert "ink found again, dataset 0" in found
+    assert "ink found again, dataset 1" not in found  # two rows make no correlation
+
+
 def test_a_sample_is_drawn_of_many_rows(model, pair):
     drawn = facts_of(model, 120, labels=[pair.labels_x, pair.labels_y])["points"]
     assert 115 <= drawn["n"] <= 120
@@ -303,6 +315,39 @@ def test_the_published_method_is_tested_too(pair):
     assert scores[pair.preserved].mean() > scores[~pair.preserved].mean() + 0.2
 
 
+def test_the_published_method_on_distances_cannot_be_tested(pair):
+    """Permuting features needs features, and distances have none."""
+    distances = [np.linalg.norm(d[:, None] - d[None], axis=2) for d in (pair.x[:70], pair.y[:70])]
+    paper = HarmonicAlignment(method="paper", metric="distance", random_state=0).fit(distances)
+    assert aligned_pairs(subject_of(paper))[0].significance is None
+    found = facts_of(paper)
+    assert found["verdict"]["headline"] == "Aligned, but not tested"
+    assert found["features"] is None
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_of_one_dataset_the_features_that_vary_most_are_shown(pair, form, monkeypatch):
+    monkeypatch.setattr("harmonicalign.report.points._MOST_FEATURES", 5)
+    columns = facts_of(HarmonicAlignment(random_state=0).fit(form(pair.x)))["points"]["columns"]
+    shown = [c["feature"] for c in columns if c["group"] == "feature"]
+    assert shown == np.argsort(-pair.x.var(axis=0), kind="stable")[:5].tolist()
+
+
+def wide(rows):
+    return np.full(len(rows), 40.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [(wide, "wide"), (np.full(60, 40.0), "array of shape (60,)"), (np.random.RandomState(0), "RandomState")],
+)
+def test_parameters_are_told_in_words(pair, given, words):
+    name = "random_state" if words == "RandomState" else "bandwidth"
+    odd = HarmonicAlignment(method="paper", **{name: given}).fit([pair.x[:60], pair.y[:60]])
+    told = {entry["name"]: entry["given"] for entry in facts_of(odd)["parameters"]}
+    assert told[name] == words
+
+
 def test_one_dataset_is_shown_without_judgement(pair):
     single = HarmonicAlignment(random_state=0).fit(pair.x)
     found = facts_of(single, labels=pair.labels_x)
@@ -313,13 +358,18 @@ def test_one_dataset_is_shown_without_judgement(pair):
     assert json.dumps(found, allow_nan=False)
 
 
-def test_several_datasets_have_a_pair_for_each_that_joined(pair):
+def test_several_datasets_have_a_pair_for_each_that_joined(pair, monkeypatch):
     given = {"x": pair.x, "y": pair.y, "clean": pair.y_clean[:90]}
     labels = {"x": pair.labels_x, "clean": pair.labels_y[:90]}
     several = HarmonicAlignment(random_state=0).fit(given)
     found = facts_of(several, labels=labels)
     assert [d["name"] for d in found["datasets"]] == ["x", "y", "clean"]
     assert len(found["pairs"]["list"]) == 2
+    assert all("matrices" in entry for entry in found["pairs"]["list"])
+    monkeypatch.setattr("harmonicalign.report.facts._MOST_MATRICES", 1)
+    few = facts_of(several, names={"x": "the first"})
+    assert ["matrices" in entry for entry in few["pairs"]["list"]] == [True, False]
+    assert [d["name"] for d in few["datasets"]] == ["the first", "y", "clean"]
     assert found["title"] == "Alignment of x, y and clean"
     codes = decoded(next(c for c in found["points"]["columns"] if c["name"] == "label"))
     assert (codes[160:300] == 255).all()
@@ -468,6 +518,13 @@ def test_evidence_is_weighed(pairs, found, confidence, level, headline):
     assert level == "good" or verdict.checks
 
 
+def test_of_several_datasets_those_that_fail_are_named():
+    failed = Pair(0, 2, None, proof(0.7, 0.0).significance)
+    verdict = judge(["one", "other", "third"], [proof(1e-8), failed], None, [], [*SURE, SURE[0]])
+    assert verdict.level == "bad"
+    assert verdict.checks[0].startswith("The pairs that fail: one and third. Leave those datasets out")
+
+
 def test_lonely_rows_are_pointed_out():
     confidence = [np.full(100, 0.95), np.r_[np.full(90, 0.95), np.full(10, 0.2)]]
     verdict = judge(["one", "other"], [proof(1e-8)], None, [labelled(0.5, 0.9)], confidence)
@@ -560,6 +617,15 @@ def test_a_file_that_is_there_stays(model, tmp_path):
     assert path.read_text() == "mine"
     assert write_report(model, path, force=True) == path
     assert path.read_text().startswith("<!doctype html>")
+
+
+def test_a_file_that_appears_meanwhile_stays(facts, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    monkeypatch.setattr(os, "fsync", lambda handle: path.write_text("theirs"))
+    with pytest.raises(FileExistsError, match="appeared meanwhile; nothing was overwritten"):
+        page.write_whole(path, page.render(facts), force=False)
+    assert path.read_text() == "theirs"
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
 @pytest.mark.parametrize(("name", "error"), [("report.txt", ValueError), ("folder.html", IsADirectoryError)])

@@ -105,6 +105,15 @@ def test_pairs_of_peak_and_gene_and_tables_in_files(genome, tmp_path):
     assert set(some.var_names) == {"G01", "G02"} & set(genome[3])
 
 
+def test_peaks_without_a_place_are_left_out(genome, caplog):
+    adata = cells_by_peaks(genome)
+    adata.var_names = [*adata.var_names[:-2], "scaffold", "unplaced"]
+    found = scverse.gene_activity(adata, genome[1])
+    assert "2 names tell no place and are left out: scaffold, unplaced" in caplog.text
+    counted = found.var["n_peaks"].sum()
+    assert counted == sum(hit[:-2].sum() for hit in genome[3].values())
+
+
 def test_bad_genes_and_peaks(genome, tmp_path):
     adata, genes = cells_by_peaks(genome), genome[1]
     for value, message in [
@@ -118,6 +127,9 @@ def test_bad_genes_and_peaks(genome, tmp_path):
     (tmp_path / "empty.gtf").write_text("# nothing\n")
     with pytest.raises(ValueError, match="has no line of a gene"):
         scverse.gene_activity(adata, tmp_path / "empty.gtf")
+    (tmp_path / "nameless.gtf").write_text('chr1\tx\tgene\t1\t900\t.\t+\t.\tgene_type "lncRNA";\n')
+    with pytest.raises(ValueError, match="has no line of a gene"):
+        scverse.gene_activity(adata, tmp_path / "nameless.gtf")
     adata.var_names = [f"peak{i}" for i in range(300)]
     with pytest.raises(ValueError, match="'peak0' do not tell where a peak lies"):
         scverse.gene_activity(adata, genes)
@@ -148,5 +160,12 @@ def test_chromatin_is_aligned_through_gene_activity(caplog):
     assert len(atac.uns["harmonic"]["input"]["represented"]) == 200
     with pytest.raises(ValueError, match="links or gene activity; impute predicts"):
         scverse.correct(data, model)
+    with pytest.raises(ValueError, match="map_query needs variables, but the reference was aligned through"):
+        scverse.map_query(rna[:20].copy(), model, reference=data, dataset="atac")
+    caplog.clear()
+    atac.obsm["lsi"] = np.log1p(atac.X.toarray()) @ rng.randn(200, 20)
+    again = scverse.align(data, peaks="atac", genes=genes, normalize=True, use_rep={"atac": "lsi"})
+    assert "built on single peaks" not in caplog.text  # a reduction was given
+    assert again._inputs.datasets[1].shape == (120, 20)
     scverse.impute(data, model, source="rna", target="atac", variables=["G0"])
     assert "G0" in atac.obsm["harmonic_imputed"]

@@ -105,8 +105,8 @@ def test_rows_may_be_dropped_and_reordered(batches):
     mixed = adata[order].copy()
     scverse.transfer_labels(mixed, model, "digit", source="first", key_added="again")
     for name in ("pred", "conf"):
-        np.testing.assert_array_equal(
-            mixed.obs[f"again_{name}"].astype(str), mixed.obs[f"digit_{name}"].astype(str)
+        pd.testing.assert_series_equal(
+            mixed.obs[f"again_{name}"], mixed.obs[f"digit_{name}"], check_names=False, check_exact=True
         )
     part = mixed[mixed.obs["digit"] != "3"].copy()
     scverse.transfer_labels(part, model, "digit", source="first", key_added="part")
@@ -169,6 +169,35 @@ def test_rows_of_the_same_name_stay_apart(pair):
     assert joined.obs_names.is_unique
     assert joined.n_vars == 67
     assert {"connectivities", "distances"} <= set(joined.obsp)
+
+
+def test_joined_data_keep_what_only_some_datasets_describe(pair, tmp_path):
+    (a, b), model = pair
+    a.obs["type"] = pd.Categorical(["T"] * 20 + ["B"] * (N_X - 20))
+    a.obs["note"], a.obs["size"], a.obs["good"] = "seen", np.arange(N_X), True
+    b.obs["quality"] = 0.5
+    for data in (a, b):
+        data.layers["twice"] = 2 * data.X
+        data.layers["sparse"] = sp.csr_matrix(3 * data.X)
+    a.layers["own"] = a.X
+    before = [list(data.obs.columns) for data in (a, b)]
+    joined = scverse.concat([a, b], model)
+    assert [list(data.obs.columns) for data in (a, b)] == before
+    joined.write_h5ad(tmp_path / "joined.h5ad")
+    for whole in (joined, anndata.read_h5ad(tmp_path / "joined.h5ad")):
+        assert whole.obs.index.equals(joined.obs_names)
+        for column in ("type", "note", "size", "good"):
+            assert list(whole.obs[column][:N_X]) == list(a.obs[column])
+            assert whole.obs[column][N_X:].isna().all()
+        assert whole.obs["type"].dtype == "category"
+        assert whole.obs["quality"][:N_X].isna().all()
+        assert (whole.obs["quality"][N_X:] == 0.5).all()
+        assert set(whole.layers) - {None} == {"twice", "sparse"}  # None is X, from anndata 0.13 on
+        np.testing.assert_array_equal(whole.layers["twice"], 2 * whole.X)
+        np.testing.assert_array_equal(whole.layers["sparse"].toarray(), 3 * whole.X)
+    outer = scverse.concat([a, b], model, join="outer")
+    assert set(outer.obs.columns) == set(joined.obs.columns)
+    np.testing.assert_array_equal(outer.layers["twice"], 2 * outer.X)  # missing in the same places
 
 
 def test_scores(batches):

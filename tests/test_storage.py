@@ -478,6 +478,16 @@ def test_sparse_parts_that_do_not_fit(tmp_path, part):
     refused(path)
 
 
+@pytest.mark.parametrize(("part", "kind"), [("data", "U5"), ("data", complex), ("indices", float)])
+def test_sparse_parts_of_another_type(tmp_path, part, kind):
+    path = write_tree(tmp_path / "m.npz", sp.random(20, 9, 0.3, "csr", random_state=0), TYPES)
+    with np.load(path) as stored:
+        good = stored[f"model.{part}"]
+    rewrite(path, **{f"model.{part}": good.astype(kind)})
+    with pytest.raises(ModelFileError, match="'model' has parts of the wrong type"):
+        read_tree(path, TYPES)
+
+
 class Bomb:
     """Leaves a trace if it is ever unpickled."""
 

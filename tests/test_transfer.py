@@ -236,6 +236,34 @@ def test_one_labelled_row(method, rng):
     assert list(found.labels) == ["a"] * 4
 
 
+def test_one_labelled_row_and_its_support():
+    """A single row has no distances of its own to compare with, so support alone decides."""
+    found = transfer_labels([[0.0]], ["a"], [[0.1], [9.0]], support=[1.0, 0.2], threshold=0.5)
+    assert list(found.labels) == ["a", UNASSIGNED]
+    np.testing.assert_array_equal(found.confidence, [1, 0])
+
+
+def test_a_small_calibration_sample_is_held_out_at_once(pair, monkeypatch):
+    """As many known rows are left as with folds, so the answer hardly changes and takes one walk."""
+    from harmonicalign import transfer
+
+    (x, lx), (y, ly) = pair
+    usual = transfer_labels(x, lx, y, method="diffusion")
+    monkeypatch.setattr(transfer, "_MOST_CALIBRATED", 80)
+    walks = []
+
+    def walk(*args):
+        walks.append(args)
+        return absorbed(*args)
+
+    absorbed = transfer._absorbed
+    monkeypatch.setattr(transfer, "_absorbed", walk)
+    found = transfer_labels(x, lx, y, method="diffusion")
+    assert len(walks) == 2  # one for the target, one for the sample
+    np.testing.assert_array_equal(found.labels, usual.labels)
+    assert expected_calibration_error(found.confidence, found.labels == ly) <= 0.08
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_target_that_is_the_source(pair, method):
     (x, lx), _ = pair
@@ -342,6 +370,16 @@ def test_refused_with_the_reason(arguments, options, words):
 def test_values_refused_with_the_reason(values, options, words):
     with pytest.raises(ValueError, match=words):
         transfer_values(X, values, X, **options)
+
+
+def test_values_of_several_sources_have_the_same_columns():
+    with pytest.raises(ValueError, match=r"values of the sources differ in columns: \[\(2,\), \(1,\)\]"):
+        transfer_values([X, X], [np.ones((6, 2)), np.ones((6, 1))], X)
+
+
+def test_two_rows_are_too_few_for_a_walk():
+    with pytest.raises(ValueError, match="have 2 rows together; diffusion needs three or more"):
+        transfer_values(X[:1], [1.0], X[:1], method="diffusion")
 
 
 # --- values -----------------------------------------------------------------------------------------------

@@ -5,16 +5,18 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import harmonicalign
-from harmonicalign import HarmonicAlignment, ModelFileError
+from harmonicalign import HarmonicAlignment, ModelFileError, uses
 from harmonicalign._rows import find_rows
 from harmonicalign.datasets import load_digits_pair
 from harmonicalign.metrics import earth_movers_distance, knn_label_agreement
+from harmonicalign.storage import read_tree, write_tree
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +105,33 @@ def test_an_added_dataset_joins_without_moving_the_others(digits):
         paper.add(digits.x)
 
 
+def test_what_an_added_dataset_needs(digits):
+    x, y = digits.x[:100], digits.y[:100]
+    apart = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, :40], y[:, :40]])
+    with pytest.raises(ValueError, match="fitted with signals=…; give those of the new dataset too"):
+        apart.add(digits.x[100:200])
+    new = apart.add(digits.x[100:200], key="new", signals=digits.x[100:200, :40])
+    assert (apart.embedding_[2] == new).all()
+    assert apart.keys_ == [0, 1, "new"]
+    linked = HarmonicAlignment(random_state=0).fit([x, y], links=np.eye(64))
+    with pytest.raises(ValueError, match="correspond column by column; this model has links"):
+        linked.add(digits.x[100:200])
+
+
+def test_corrected_rows_of_a_stacked_sparse_matrix(digits):
+    """They come back sparse and in the order in which they were given."""
+    batch = np.tile(["a", "b"], 100)
+    stacked = np.empty((200, 64))
+    stacked[::2], stacked[1::2] = digits.x[:100], digits.y_clean[:100] + 1
+    together = HarmonicAlignment(random_state=0).fit(sp.csr_matrix(stacked), batch=batch)
+    parts = {key: sp.csr_matrix(stacked[batch == key]) for key in ("a", "b")}
+    apart = HarmonicAlignment(random_state=0).fit(parts)
+    found, expected = together.correct("a"), apart.correct("a")
+    assert sp.issparse(found)
+    for key in ("a", "b"):
+        assert (found[batch == key] != expected[key]).nnz == 0
+
+
 @pytest.mark.parametrize("method", ["refined", "paper"])
 def test_a_saved_model_is_the_same_model(tmp_path, digits, method):
     model = HarmonicAlignment(method=method, random_state=0).fit({"a": digits.x, "b": digits.y[:250]})
@@ -126,6 +155,50 @@ def test_sparse_signals_survive_saving(tmp_path, digits):
     one, two = model.correct(), back.correct()
     assert sp.issparse(one[1])
     assert (one[1] != two[1]).nnz == 0
+
+
+def test_a_model_of_distances_and_of_a_generator(tmp_path, digits):
+    """Distances cannot be tried out on loading; a generator has no meaning in another process."""
+    distances = [np.linalg.norm(d[:, None] - d[None], axis=2) for d in (digits.x[:60], digits.y[:50])]
+    seed = np.random.RandomState(3)
+    model = HarmonicAlignment(method="paper", metric="distance", random_state=seed)
+    model.fit(distances, signals=[digits.x[:60], digits.y[:50]])
+    back = harmonicalign.load(model.save(tmp_path / "model.npz"))
+    assert back.random_state is None
+    assert model.random_state is seed
+    for one, two in zip(back.embedding_, model.embedding_, strict=True):
+        assert (one == two).all()
+
+
+def fewer_rows(fitted):
+    fitted["embedding_"] = [z[1:] for z in fitted["embedding_"]]
+
+
+def no_numbers(fitted):
+    fitted["embedding_"] = [z * np.nan for z in fitted["embedding_"]]
+
+
+def nowhere(fitted):
+    frames = fitted["model_"].frames
+    fitted["model_"] = replace(fitted["model_"], frames=tuple(f * np.nan for f in frames))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (fewer_rows, "rows of its data and of its coordinates differ in number"),
+        (no_numbers, "its coordinates are not finite numbers"),
+        (nowhere, "it places its own rows nowhere"),
+    ],
+)
+def test_a_file_whose_parts_do_not_belong_together(tmp_path, digits, spoil, message):
+    model = HarmonicAlignment(method="paper", frame="common").fit([digits.x[:60], digits.y[:50]])
+    path = model.save(tmp_path / "model.npz")
+    tree = read_tree(path, uses._TYPES)
+    spoil(tree["fitted"])
+    write_tree(path, tree, uses._TYPES)
+    with pytest.raises(ModelFileError, match=rf"does not hold a whole model \(ValueError: {message}\)"):
+        harmonicalign.load(path)
 
 
 def wide(rows):

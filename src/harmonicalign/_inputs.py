@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from harmonicalign._validation import check_data
 
-__all__ = ["Inputs", "parse"]
+__all__ = ["Inputs", "column_names", "parse"]
 
 Array = np.ndarray[Any, Any]
 logger = logging.getLogger("harmonicalign")
@@ -39,6 +39,8 @@ class Inputs:
         Names of the signals' columns where they are known.
     containers
         The datasets as given, for row labels of the output.
+    columns
+        For every dataset the names of its columns, where it came as a data frame.
     """
 
     form: str
@@ -48,12 +50,24 @@ class Inputs:
     signals: list[Any]
     signal_names: list[str] | None
     containers: list[Any]
+    columns: list[list[str] | None] = field(default_factory=list)
 
     def without_containers(self) -> Inputs:
         """The same without the objects the user passed in, which need not be kept."""
         return replace(self, containers=[None] * len(self.datasets))
 
-    def with_dataset(self, key: Any, dataset: Any, signals: Any) -> Inputs:
+    def in_order(self, i: int, x: Any) -> Any:
+        """More rows of dataset i; columns of a data frame in the order that they had in the fit."""
+        known, given = self.columns[i] if self.columns else None, column_names(x)
+        if known is None or given is None or given == known:
+            return x
+        if lost := [name for name in known if name not in set(given)]:
+            raise ValueError(
+                f"X lacks the column(s) {', '.join(lost[:5])} that dataset {self.keys[i]!r} was fitted with"
+            )
+        return x if len(given) > len(known) else x.iloc[:, [given.index(name) for name in known]]
+
+    def with_dataset(self, key: Any, dataset: Any, signals: Any, names: list[str] | None = None) -> Inputs:
         """The same and one dataset more; a stacked matrix cannot grow, so results come in a dict."""
         return replace(
             self,
@@ -63,6 +77,7 @@ class Inputs:
             datasets=[*self.datasets, dataset],
             signals=[*self.signals, signals],
             containers=[*self.containers, None],
+            columns=[*(self.columns or [None] * len(self.keys)), names],
         )
 
     def restore(self, results: list[Any]) -> Any:
@@ -120,7 +135,13 @@ def parse(x: Any, batch: Any = None, signals: Any = None, *, corresponding: bool
             "correspond column by column: pass signals=[…] with columns that mean the same in all datasets, "
             "or data frames whose column names say so"
         )
-    return Inputs(form, keys, rows, datasets, checked, signal_names, containers)
+    columns = [column_names(c) for c in containers]
+    return Inputs(form, keys, rows, datasets, checked, signal_names, containers, columns)
+
+
+def column_names(x: Any) -> list[str] | None:
+    """Names of the columns of a data frame; None for anything else."""
+    return [str(c) for c in x.columns] if hasattr(x, "iloc") and hasattr(x, "columns") else None
 
 
 def _label(form: str, key: Any) -> str:

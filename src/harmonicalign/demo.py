@@ -40,8 +40,11 @@ def main(argv: list[str] | None = None) -> None:
     print(f"  mean agreement of preserved pixels {found[0]:.2f}, of corrupted ones {found[1]:.2f}")
     print(f"  significance {model.significance_}; time {sum(model.timings_.values()):.2f} s")
     print("Pictures:")
-    for path in draw(pair, model, options.out):
-        print(f"  {path.resolve()}")
+    try:
+        for path in draw(pair, model, options.out):
+            print(f"  {path.resolve()}")
+    except ImportError as error:  # the report needs nothing but the core
+        print(f"  none: {error}")
     print("Report, to open in a browser:")
     print(f"  {report(pair, model, options.out).resolve()}")
 
@@ -79,8 +82,10 @@ def pixel_names(pair: CorruptedPair) -> list[str]:
 
 def draw(pair: CorruptedPair, model: HarmonicAlignment, out: Path) -> list[Path]:
     """Write the pictures and return their paths."""
-    import matplotlib
-
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install 'harmonicalign[report]'") from error
     matplotlib.use("Agg")
     out.mkdir(parents=True, exist_ok=True)
     names = NAMES

@@ -278,21 +278,21 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         if self._lazy is not None:
             return self._transform_distributed(X, dataset, signals)
         if dataset is None and len(self.keys_) > 1:
-            inputs = parse(X, signals=signals)
+            inputs = parse(X, signals=signals, corresponding=self._links is None)
             if inputs.keys != self.keys_:
                 raise ValueError(
                     f"transform got the datasets {inputs.keys}, the model knows {self.keys_}; "
                     "name the one these rows belong to: transform(rows, dataset=…)"
                 )
-            parts = zip(inputs.datasets, inputs.signals, strict=True)
-            return self._hand_back(inputs, [self._extend(i, d, s) for i, (d, s) in enumerate(parts)])
+            given = [None if signals is None else signals[key] for key in inputs.keys]
+            parts = zip(inputs.containers, given, strict=True)
+            return self._hand_back(inputs, [self._place(i, rows, s) for i, (rows, s) in enumerate(parts)])
         position = 0 if dataset is None else self._position(dataset)
         if len(self.keys_) == 1 and self._inputs.form == "single":
             rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
         else:
             rows = X
-        rows = check_data("X", rows)
-        return self._wrap(self._extend(position, rows, self._new_signals(position, X, rows, signals)), X)
+        return self._wrap(self._place(position, rows, signals), X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the aligned coordinates: harmonic0, harmonic1, …"""
@@ -534,14 +534,17 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         """Signals of dataset i with linked columns side by side, where links were given."""
         return signals if self._links is None else signals[:, self._links[i]]
 
-    def _new_signals(self, i: int, X: Any, rows: Any, signals: Any) -> Any:
-        """Signals of new rows, by name where the fit matched by name."""
+    def _place(self, i: int, X: Any, signals: Any) -> Array:
+        """Coordinates of rows of dataset i as they were given."""
+        rows = check_data("X", self._inputs.in_order(i, X))
         if isinstance(self.model_, PaperModel):
-            return rows
-        if signals is None:
-            if self._signals_given:
-                raise ValueError("the model was fitted with signals=…; give those of the new rows too")
-            signals = X
+            return self._extend(i, rows, rows)
+        if signals is None and self._signals_given:
+            raise ValueError("the model was fitted with signals=…; give those of the new rows too")
+        return self._extend(i, rows, self._by_name(X if signals is None else signals))
+
+    def _by_name(self, signals: Any) -> Any:
+        """Signals of new rows, by name where the fit matched by name."""
         if self.signal_names_ is not None and hasattr(signals, "columns"):
             missing = [name for name in self.signal_names_ if name not in set(map(str, signals.columns))]
             if missing:

@@ -119,10 +119,8 @@ def _shuffled(order: Array, rng: np.random.RandomState) -> Array:
     shift = rng.randint(size)
     out = np.empty(d, dtype=np.int64)
     rolled = np.roll(order, shift)
-    for start in range(0, d, size):
+    for start in range(0, d - size + 1, size):
         stop = start + size if start + 2 * size <= d else d
         block = rng.permutation(rolled[start:stop])
         out[block] = np.roll(block, 1)
-        if stop == d:
-            break
     return out

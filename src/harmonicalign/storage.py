@@ -107,8 +107,6 @@ def _encode(value: Any, arrays: dict[str, Any], names: Mapping[type, str], where
     if isinstance(value, int | float):
         # JSON has no infinities and no NaN.
         return value if isinstance(value, int) or np.isfinite(value) else {"float": repr(value)}
-    if isinstance(value, str | bool):
-        return value
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O":
             items = [_encode(v, arrays, names, f"{where}.{i}") for i, v in enumerate(value.ravel())]

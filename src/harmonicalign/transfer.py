@@ -423,8 +423,6 @@ def _fit_scale(scores: Array, truth: Array) -> tuple[float, float, float]:
         imagined = np.log(eta / n_classes) + np.log(1 - eta)
         return float(-(np.log(likelihood).sum() + imagined) / (n + 2))
 
-    if n == 0:
-        return np.inf, 1.0, 0.5
     best = minimize(loss, np.array([0.0, -3.0]), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-7})
     beta, eta = _bounded(best.x)
     return float(best.fun), beta, eta

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from harmonicalign._exceptions import ModelFileError
-from harmonicalign._inputs import Inputs
+from harmonicalign._inputs import Inputs, column_names
 from harmonicalign._validation import check_data
 from harmonicalign.align import Alignment, MultiAlignment
 from harmonicalign.confidence import row_confidence
@@ -84,6 +84,7 @@ class AlignmentUses(DistributedFit):
         @property
         def joint_(self) -> Joint: ...  # noqa: D102
         def _position(self, dataset: Any) -> int: ...
+        def _by_name(self, signals: Any) -> Any: ...
         def _refined(self) -> RefinedModel: ...
         def _kernel_options(self, method: str) -> dict[str, Any]: ...
         def get_params(self, deep: bool = True) -> dict[str, Any]: ...  # noqa: D102
@@ -228,7 +229,7 @@ class AlignmentUses(DistributedFit):
         if signals is None and self._signals_given:
             raise ValueError("the model was fitted with signals=…; give those of the new dataset too")
         rows = check_data("X", X, min_rows=3)
-        shared = check_data("signals", X if signals is None else signals)
+        shared = self._by_name(X if signals is None else signals)
         expected = self._inputs.signals[0].shape[1]
         if shared.shape != (rows.shape[0], expected):
             raise ValueError(
@@ -247,7 +248,7 @@ class AlignmentUses(DistributedFit):
             n_landmarks=self.n_landmarks,
             seed=self._seed,
         )
-        self._inputs = self._inputs.with_dataset(key, rows, shared)
+        self._inputs = self._inputs.with_dataset(key, rows, shared, column_names(X))
         self.keys_ = self._inputs.keys
         for name in ("joint_", "confidence_"):
             vars(self).pop(name, None)

@@ -1,6 +1,7 @@
 """The torch engine on torch's CPU device, against scipy, and on CUDA where there is one."""
 
 import logging
+import sys
 
 import numpy as np
 import pytest
@@ -9,10 +10,13 @@ import scipy.sparse.linalg as spl
 
 torch = pytest.importorskip("torch")
 
+from harmonicalign import HarmonicAlignment  # noqa: E402
+from harmonicalign.backends import devices  # noqa: E402
 from harmonicalign.backends import torch_backend as engine  # noqa: E402
 from harmonicalign.backends import torch_neighbours as neighbours  # noqa: E402
 from harmonicalign.backends import torch_spectral as spectral  # noqa: E402
 from harmonicalign.backends.chebyshev import NotConvergedError  # noqa: E402
+from harmonicalign.datasets import load_digits_pair  # noqa: E402
 from harmonicalign.graph import kernel_graph  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -73,6 +77,49 @@ def test_auto_falls_back_and_says_so(monkeypatch, caplog):
 def test_an_unknown_device_is_named(name):
     with pytest.raises(ValueError, match=name):
         engine.resolve_device(name)
+
+
+def test_gpus_are_counted(monkeypatch):
+    """As on a machine with two of them, the second in use."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    assert engine.resolve_device("auto") == torch.device("cuda", 1)
+    assert engine.resolve_device("cuda") == torch.device("cuda", 1)
+    assert engine.resolve_device("cuda:0") == torch.device("cuda", 0)
+    with pytest.raises(RuntimeError, match="'cuda:2' was asked for, but there are only 2 CUDA devices"):
+        engine.resolve_device("cuda:2")
+    assert devices.resolve("auto") == torch.device("cuda", 1)
+    assert devices.resolve("torch") == torch.device("cpu")
+
+
+def test_torch_is_asked_for_where_it_is_missing(monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "harmonicalign.backends.torch_backend", None)
+    assert devices.resolve("auto") == "cpu"
+    assert "torch is not installed, so the CPU is used" in caplog.text
+    assert devices.resolve("cpu") == "cpu"
+    with pytest.raises(
+        ImportError, match=r"device='cuda' needs torch: .* pip install 'harmonicalign\[gpu\]'"
+    ):
+        devices.resolve("cuda")
+
+
+# rows in the joint space
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_rows_are_placed_as_without_torch(form):
+    """Also rows of a dataset that joined later, some of whose signals are predicted from its components."""
+    pair = load_digits_pair(preserved=0.5, n_x=400, n_y=200, random_state=0)
+    model = HarmonicAlignment(random_state=0).fit([pair.x[:200], pair.x[200:]])
+    model.add(pair.y)
+    space = model.model_.space
+    assert space.bridges[2] is not None
+    for i, rows in enumerate(model._inputs.datasets):
+        components = model.model_.reductions[i].apply(rows)
+        expected = space.place(i, components, form(rows))
+        found = space.place_on(torch.device("cpu"), i, components, form(rows))
+        np.testing.assert_allclose(found.numpy(), expected, atol=2e-5)
 
 
 # neighbours

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -107,37 +107,15 @@ def is_annotated(data: Any, alignment: str) -> bool:
     return all(alignment in part.uns for part in parts)
 
 
-def joined(data: Any, model: Any, alignment: str, layers: Sequence[str] = ()) -> Any:
+def joined(data: Any, model: Any, alignment: str) -> Any:
     """One AnnData of all rows with the whole joint graph; what is one already stays as it is."""
-    import scipy.sparse as sp
-
     from harmonicalign import scverse
 
     if not isinstance(data, dict):
         return data
-    _fill_columns(list(data.values()))
     shared = set.intersection(*(set(part.var_names) for part in data.values()))
     # Datasets that links bring together may share no feature; then all of them are kept.
-    whole = scverse.concat(data, model, alignment=alignment, join="inner" if shared else "outer")
-    for layer in layers:
-        parts = [part.layers[layer][:, part.var_names.get_indexer(whole.var_names)] for part in data.values()]
-        whole.layers[layer] = sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.vstack(parts)
-    return whole
-
-
-def _fill_columns(parts: list[Any]) -> None:
-    """Give all datasets the same columns of obs: joining keeps no others, and labels may be in one only."""
-    import pandas as pd
-
-    columns = dict.fromkeys(column for part in parts for column in part.obs.columns)
-    for part in parts:
-        for column in columns:
-            if column not in part.obs:
-                example = next(p.obs[column] for p in parts if column in p.obs)
-                numbers = example.dtype.kind in "fiu"
-                part.obs[column] = (
-                    np.full(part.n_obs, np.nan) if numbers else pd.Categorical([None] * part.n_obs)
-                )
+    return scverse.concat(data, model, alignment=alignment, join="inner" if shared else "outer")
 
 
 def coordinates(data: Any, model: Any, alignment: str) -> Any:
@@ -167,7 +145,6 @@ def coordinates(data: Any, model: Any, alignment: str) -> Any:
 
 def labels_by_key(data: Any, model: Any, alignment: str, column: str) -> dict[Any, Any]:
     """A column of obs in the order of the model's rows, by dataset; None for datasets without it."""
-    from harmonicalign.scverse._data import unknown
     from harmonicalign.scverse._placed import placed
 
     held = placed(data, model, alignment)
@@ -181,8 +158,9 @@ def labels_by_key(data: Any, model: Any, alignment: str, column: str) -> dict[An
             labels[one.positions] = np.where(values.isna(), None, values.astype(object))
             found[model.keys_[one.number]] = labels
     if all(labels is None for labels in found.values()):
-        columns = dict.fromkeys(c for one in held for c in one.part.adata.obs.columns)
-        raise unknown("obs", column, columns)
+        raise ValueError(
+            f"--labels: obs[{column!r}] has no value in any row of the model; name another column"
+        )
     return found
 
 

@@ -105,7 +105,7 @@ def _data(source: Source) -> dict[str, Any]:
         "row_names": [str(n) for n in data.obs_names[:3]],
         "column_names": [str(n) for n in data.var_names[:_SHOWN]],
         "obs": {str(c): _column(data.obs[c]) for c in data.obs.columns},
-        "layers": list(data.layers),
+        "layers": [name for name in data.layers if name is not None],  # from anndata 0.13 on None is X
         "obsm": {str(k): list(np.shape(v)) for k, v in data.obsm.items()},
         "obsp": list(data.obsp),
         "aligned": _alignment(data),

@@ -211,7 +211,7 @@ def correct(
         with run.stages.stage("correction"):
             scverse.correct(data, model, reference=reference, layer_added=_LAYER, alignment=key_added)
         with Writing(run, {"out": out}, force) as results, results.to("out") as file:
-            whole = joined(data, model, key_added, layers=[_LAYER])
+            whole = joined(data, model, key_added)
             io.write(whole if keeps_everything(out) else _only(whole, key_added), file)
         run.say(told(model), "bold")
         run.say(f"  wrote {out}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ def read_folder(path: Path) -> Any:
     if 4 * entries > size:  # an entry is at least two numbers and two marks
         raise DataFileError(f"{matrix_file} is cut short: it announces {entries} entries")
     check_fits(matrix_file, 16 * entries)
-    matrix = sp.csr_matrix(scipy.io.mmread(matrix_file).T)
+    # Releases of scipy that know the argument warn where it is not given.
+    kind = {"spmatrix": False} if "spmatrix" in signature(scipy.io.mmread).parameters else {}
+    matrix = sp.csr_matrix(scipy.io.mmread(matrix_file, **kind).T)
     symbols = features.iloc[:, 1] if features.shape[1] > 1 else features.iloc[:, 0]
     out = anndata.AnnData(X=matrix)
     out.obs_names, out.var_names = [str(v) for v in barcodes.iloc[:, 0]], [str(v) for v in symbols]

@@ -81,9 +81,9 @@ def packer(path: Path) -> Iterator[Any]:
         yield packed
 
 
-def _size(n: int) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if n < 1024 or unit == "TiB":
+def _size(n: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024:
             return f"{n:,.0f} {unit}" if unit == "B" else f"{n:,.1f} {unit}"
-        n //= 1024
-    raise AssertionError  # the loop always returns
+        n /= 1024
+    return f"{n:,.1f} TiB"

@@ -45,9 +45,9 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
             file,
             sep=separator,
             header=None if _is_data(first, separator) else 0,
-            float_precision="round_trip",  # the default is quicker and off by one in the last digit
             low_memory=False,
             encoding="utf-8-sig",
+            **_every_digit(pd.__version__),
         )
     if len(frame) == 0:
         raise DataFileError(f"{path} has no rows")
@@ -57,7 +57,7 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
         texts = [str(c) for c in frame.columns if frame[c].dtype.kind not in "fiu"]
         if texts:
             raise DataFileError(
-                f"{path} cannot be turned round: {_listed(texts)} hold text; drop those columns first"
+                f"{path} cannot be turned round: {_holding_text(texts)}; drop such columns first"
             )
         frame = frame.T
     return from_frame(frame, path, obs)
@@ -92,11 +92,10 @@ def from_frame(frame: Any, path: Path, obs: Sequence[str]) -> Any:
     measured = frame.loc[:, ~frame.columns.isin(texts)]
     if measured.shape[1] == 0:
         raise DataFileError(
-            f"{path} has no column of numbers ({_listed(texts)} hold text); "
-            "check its separator and decimal point"
+            f"{path} has no column of numbers ({_holding_text(texts)}); check its separator and decimal point"
         )
     if described := [c for c in texts if c not in obs]:
-        logger.info("%s: %s hold text and describe the rows", path, _listed(described))
+        logger.info("%s: %s; such columns describe the rows", path, _holding_text(described))
     described_rows = frame.loc[:, texts].copy()
     return anndata.AnnData(
         # Row by row as everywhere else: the order in memory decides on the last digits of results.
@@ -198,6 +197,20 @@ def _names_rows(frame: Any) -> bool:
         return True
     column = frame.iloc[:, 0]
     return bool(column.dtype.kind == "O" and column.notna().all() and column.is_unique)
+
+
+def _every_digit(version: str) -> dict[str, Any]:
+    """Options of `pandas.read_csv` for numbers exactly as they were written.
+
+    Up to version 3.0 the default is quicker and off by one in the last digit; from 3.1 on it is exact, and
+    asking for it gives a warning.
+    """
+    major, minor = (int(number) for number in version.split(".")[:2])
+    return {"float_precision": "round_trip"} if (major, minor) < (3, 1) else {}
+
+
+def _holding_text(names: Sequence[Any]) -> str:
+    return f"{_listed(names)} {'holds' if len(names) == 1 else 'hold'} text"
 
 
 def _listed(names: Sequence[Any], most: int = 5) -> str:

@@ -133,12 +133,10 @@ def _figures(
 
 def _datasets(subject: Subject, confidence: list[Array] | None) -> list[dict[str, Any]]:
     edges = np.linspace(0, 1, _BINS + 1)
-    inputs = getattr(subject.model, "_inputs", None)
+    widths = [d.shape[1] for d in subject.model._inputs.datasets]
     out = []
     for i, (name, n) in enumerate(zip(subject.names, subject.sizes, strict=True)):
-        entry: dict[str, Any] = {"name": name, "rows": n}
-        if inputs is not None and inputs.datasets[i] is not None:
-            entry["columns"] = int(inputs.datasets[i].shape[1])
+        entry: dict[str, Any] = {"name": name, "rows": n, "columns": int(widths[i])}
         if confidence is not None:
             values = confidence[i]
             entry["median"] = _number(np.median(values))

@@ -61,8 +61,7 @@ def drawn_points(
 
 
 def _stacked(subject: Subject) -> bool:
-    inputs = getattr(subject.model, "_inputs", None)
-    return inputs is not None and bool(inputs.rows)
+    return bool(subject.model._inputs.rows)
 
 
 def _row_numbers(subject: Subject, chosen: list[Array]) -> list[Array]:

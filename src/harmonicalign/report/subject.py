@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.validation import check_is_fitted
 
 from harmonicalign._validation import check_rows
 from harmonicalign.reduction import Reduction, reduce_rows
@@ -72,7 +71,7 @@ def subject_of(
     feature_names: Any = None,
 ) -> Subject:
     """Check what was given for a report, and gather it."""
-    check_is_fitted(model, "embedding_")
+    model._at_hand()
     sizes = [len(z) for z in model.embedding_]
     signals = _signals(model)
     return Subject(
@@ -113,12 +112,9 @@ def gather(parts: Sequence[Any], chosen: Sequence[Array]) -> list[Any]:
 
 def _signals(model: Any) -> list[Any] | None:
     """Columns that correspond, side by side where links say so; None for distances and the like."""
-    inputs = getattr(model, "_inputs", None)
-    if inputs is None or any(s is None for s in inputs.signals):
-        return None
     if model.metric != "euclidean" and not model._signals_given:
         return None
-    return [model._link(i, s) for i, s in enumerate(inputs.signals)]
+    return [model._link(i, s) for i, s in enumerate(model._inputs.signals)]
 
 
 def _joint_reduction(signals: list[Any]) -> Reduction:

@@ -39,7 +39,7 @@ class UnknownNameError(KeyError, ValueError):
 
 def unknown(where: str, name: Any, known: Iterable[Any]) -> UnknownNameError:
     """The error for a name that `where` lacks, with the nearest one that it has."""
-    names = [str(k) for k in known]
+    names = [str(k) for k in known if k is not None]  # from anndata 0.13 on X is the layer None
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
     lower = [k for k in names if k.lower() == str(name).lower()]
     if near or lower:

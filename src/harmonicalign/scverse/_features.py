@@ -218,7 +218,9 @@ def denoise(
         smooth = denoise_values(stacked, transitions, t=t)
         t, start = smooth.t, 0
         for block, own in zip(out, wanted, strict=True):
-            block[:, np.isin(own, shared)] = smooth.values[start : start + len(block)]
+            # Datasets may have the same variables in different orders.
+            place = {name: j for j, name in enumerate(own)}
+            block[:, [place[name] for name in shared]] = smooth.values[start : start + len(block)]
             start += len(block)
     for i, (block, own) in enumerate(zip(out, wanted, strict=True)):
         rest = [name for name in own if name not in common]

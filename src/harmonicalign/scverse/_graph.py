@@ -34,7 +34,7 @@ def neighbour_graph(graph: Graph) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     assert graph.rows is not None
     n = graph.n_rows
     # The kernel is symmetric: one half says which rows are neighbours.
-    kernel = sp.triu(graph.kernel, k=1, format="coo")
+    kernel = sp.triu(sp.coo_array(graph.kernel), k=1, format="coo")
     far = _distances(graph.rows, kernel.row, kernel.col)
     row, column = np.concatenate([kernel.row, kernel.col]), np.concatenate([kernel.col, kernel.row])
     far = np.concatenate([far, far])

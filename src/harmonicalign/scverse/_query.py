@@ -246,7 +246,7 @@ def _signals(part: Part, model: HarmonicAlignment, reading: _Reading) -> tuple[M
     names = model.signal_names_
     assert names is not None
     if reading.signals is not None:
-        return representation(part, reading.signals), np.empty(0, dtype=np.int64)
+        return _signals_in_obsm(part, reading.signals, names), np.empty(0, dtype=np.int64)
     number = {name: i for i, name in enumerate(unique_names(part))}
     present = np.array([i for i, name in enumerate(names) if name in number], dtype=np.int64)
     missing = np.setdiff1d(np.arange(len(names)), present)
@@ -276,6 +276,22 @@ def _signals(part: Part, model: HarmonicAlignment, reading: _Reading) -> tuple[M
     out = np.zeros((len(matrix), len(names)), dtype=matrix.dtype)
     out[:, present] = matrix
     return out, missing
+
+
+def _signals_in_obsm(part: Part, key: str, names: Sequence[str]) -> Matrix:
+    """Signals that are columns of an entry of obsm: by name as `align` took them, else by position."""
+    values = representation(part, key)
+    columns = getattr(part.adata.obsm[key], "columns", None)
+    if columns is None or list(names) == [f"{key}{i}" for i in range(len(names))]:
+        return values
+    number = {str(column): i for i, column in enumerate(columns)}
+    lost = [name for name in names if name not in number]
+    if lost:
+        raise ValueError(
+            f"obsm[{key!r}] of the query lacks {len(lost)} of the {len(names)} columns that the model "
+            f"compares ({examples(lost)})"
+        )
+    return values[:, [number[name] for name in names]]
 
 
 def _last_test(model: HarmonicAlignment) -> Any:

@@ -162,7 +162,8 @@ def concat(
         Column of obs that tells which dataset a row is from.
     join
         "inner" keeps variables that all datasets have, "outer" all of them. Matrices of backed files
-        are left out.
+        are left out. Layers are kept where all datasets have them; columns of obs always, with
+        missing values in the rows of datasets without them.
     alignment
         The `key_added` of `align`.
     neighbors_key
@@ -184,24 +185,27 @@ def concat(
     backed = any(adata.isbacked for adata in objects)
     if backed:
         logger.info("matrices of backed files are left out of the joined data")
+    # From anndata 0.13 on X is among the layers, as None.
+    layers = set() if backed else set.intersection(*(set(adata.layers) for adata in objects)) - {None}
     pieces = [
         anndata.AnnData(
             X=None if backed else adata.X,
-            obs=adata.obs,
+            obs=adata.obs[[]],
             var=None if backed else adata.var,
             obsm={slots.embedding: adata.obsm[slots.embedding]},
+            layers={name: adata.layers[name] for name in adata.layers if name in layers},
         )
         for adata in objects
     ]
     names = [str(name) for piece in pieces for name in piece.obs_names]
-    unique = len(set(names)) == len(names)
-    joined = anndata.concat(
-        pieces,
-        join=join,
-        merge="same",
-        keys=[suffix[id(adata)] for adata in objects],
-        index_unique=None if unique else "-",
-    )
+    naming = {
+        "keys": [suffix[id(adata)] for adata in objects],
+        "index_unique": None if len(set(names)) == len(names) else "-",
+    }
+    joined = anndata.concat(pieces, join=join, merge="same", **naming)
+    # By themselves, as the way of joining variables would also decide which columns are kept.
+    described = [anndata.AnnData(obs=adata.obs) for adata in objects]
+    joined.obs = anndata.concat(described, join="outer", **naming).obs
     rows, labels = _rows_of(objects, held, model)
     joined.obs[label] = labels
     first = objects[0]
