@@ -4,6 +4,7 @@
     python benchmarks/accuracy.py --tasks pancreas pbmc_all --methods none mnn default
     python benchmarks/accuracy.py --mnist              # corrupted MNIST over p: 3 pairs x 3 matrices
     python benchmarks/accuracy.py --ablation           # the default with parts switched off
+    python benchmarks/accuracy.py --methods default --device cuda
 
 Accuracy is that of 5-nearest-neighbour labels across datasets, mixing the entropy of dataset labels
 among neighbours where classes are shared; see `tasks.score`. Each row is printed when it is known and
@@ -34,13 +35,13 @@ METHODS = ("none", "mnn", "harmony", "scanorama", "paper", "default")
 DEFAULT_TASKS = [name for name in tasks.names() if not name.startswith("mnist_p") or name == "mnist_p35"]
 
 
-def run(method: str, task: tasks.Task, seed: int = 0) -> tuple[list[np.ndarray], Any]:
+def run(method: str, task: tasks.Task, seed: int = 0, device: str = "cpu") -> tuple[list[np.ndarray], Any]:
     """Embeddings by one method, and the fitted model where it is ours."""
     common = task.common or task.datasets
     if method == "default":
         # Ours takes links between different columns as they are; others need one space of columns.
         datasets = common if task.links is None else task.datasets
-        model = HarmonicAlignment(random_state=seed).fit(datasets, links=task.links)
+        model = HarmonicAlignment(random_state=seed, device=device).fit(datasets, links=task.links)
         return model.embedding_, model
     if method == "paper":
         model = HarmonicAlignment(method="paper", random_state=seed).fit(common)
@@ -48,13 +49,15 @@ def run(method: str, task: tasks.Task, seed: int = 0) -> tuple[list[np.ndarray],
     return baselines.get(method).fit_transform(common), None
 
 
-def measure(task: tasks.Task, method: str, options: dict[str, Any] | None = None) -> dict[str, Any]:
+def measure(
+    task: tasks.Task, method: str, options: dict[str, Any] | None = None, device: str = "cpu"
+) -> dict[str, Any]:
     """Scores, time and what the model says of itself."""
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with switched(options or {}):
-            embedding, model = run(method, task)
+            embedding, model = run(method, task, device=device)
     out: dict[str, Any] = {"task": task.name, "method": method, "seconds": time.perf_counter() - start}
     out |= tasks.score(task, embedding)
     if method == "default":
@@ -129,6 +132,7 @@ def main() -> None:
     parser.add_argument("--mnist", action="store_true", help="corrupted MNIST over p, default method")
     parser.add_argument("--percentages", type=int, nargs="+", default=list(tasks.MNIST_PERCENTAGES))
     parser.add_argument("--ablation", action="store_true")
+    parser.add_argument("--device", default="cpu", help="of the default method")
     parser.add_argument("--csv", type=Path, default=Path(__file__).parent / "results" / "accuracy.csv")
     options = parser.parse_args()
     options.csv.parent.mkdir(parents=True, exist_ok=True)
@@ -137,7 +141,9 @@ def main() -> None:
     elif options.ablation:
         table(options, {name: partial(measure, method="default", options=o) for name, o in ABLATION.items()})
     else:
-        table(options, {name: partial(measure, method=name) for name in options.methods})
+        table(
+            options, {name: partial(measure, method=name, device=options.device) for name in options.methods}
+        )
 
 
 def record(path: Path, row: dict[str, Any]) -> None:

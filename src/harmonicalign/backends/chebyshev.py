@@ -68,7 +68,14 @@ def block_width(k: int) -> int:
     return 32 * math.ceil((1.15 * k + 6) / 32)
 
 
-def filtered_subspace(space: BlockSpace, k: int, *, tol: float, max_iter: int = 50) -> tuple[Array, Block]:
+def filtered_subspace(
+    space: BlockSpace,
+    k: int,
+    *,
+    tol: float,
+    max_iter: int = 50,
+    start: tuple[Block, float] | None = None,
+) -> tuple[Array, Block]:
     """Leading k eigenpairs besides the known ones, largest first, each with ``‖A ψ − λ ψ‖ ≤ tol``.
 
     Parameters
@@ -81,15 +88,19 @@ def filtered_subspace(space: BlockSpace, k: int, *, tol: float, max_iter: int = 
         Largest residual; float32 reaches about 1e-6.
     max_iter
         Filter rounds at most. If the residual is then within a hundred times `tol`, a warning is logged.
+    start
+        First block, of `block_width` columns, and a value below the k-th eigenvalue, where they are known
+        roughly; by default random.
 
     Raises
     ------
     NotConvergedError
         If it is not.
     """
-    x = space.random(block_width(k))
     low = _lower_bound(space) - 0.01
-    cut, top, degree, products = (1 + low) / 2, 1.0, FIRST_DEGREE, 0
+    x, cut = (space.random(block_width(k)), (1 + low) / 2) if start is None else start
+    cut = max(cut, low + 0.05)
+    top, degree, products = 1.0, FIRST_DEGREE, 0
     values = residual = np.empty(0)
     for step in range(max_iter):
         products += degree + 1
@@ -111,7 +122,9 @@ def filtered_subspace(space: BlockSpace, k: int, *, tol: float, max_iter: int = 
         logger.debug("filter of degree %d above %.4f: residual %.1e", degree, cut, float(residual.max()))
         if float(residual.max()) <= tol:
             break
-        cut = max(float(values[-1]), low + 0.05)
+        # A cut that turned out too high would hold wanted pairs down.
+        kept = cut if cut < float(values[k - 1]) - 1e-3 else low + 0.05
+        cut = max(float(values[-1]), kept)
         top = max(min(1.0, float(values[0])), cut + 1e-4)
         # far enough for the slowest wanted pair, no farther than float32 holds the others beside the first
         wanted = _degree(low, cut, float(values[k - 1]), SAFETY * float(residual.max()) / tol)

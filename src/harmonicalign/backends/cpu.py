@@ -41,6 +41,9 @@ RECALL = 0.96
 
 _PROBED_QUERIES = 256
 
+_DEEPEST = 24
+"""Nearest lists that are kept for rows which are searched and sought; deeper searches find them again."""
+
 _HUGE = 1e150
 """Numbers beyond this are scaled before they are added up."""
 
@@ -196,7 +199,9 @@ def _shifted(x: Array, scale: float, centre: Array) -> Array:
 def _search(base: Array, sought: Array, k: int) -> tuple[Array, Array, float]:
     """Squared distances and numbers of the k nearest rows of `base`, in single precision, and the recall."""
     import faiss
+    from faiss.contrib import ivf_tools
 
+    tools: Any = ivf_tools  # not typed
     if len(base) * len(sought) <= EXACT_PAIRS or len(base) < 5000:
         flat = faiss.IndexFlatL2(base.shape[1])
         flat.add(base)
@@ -208,19 +213,23 @@ def _search(base: Array, sought: Array, k: int) -> tuple[Array, Array, float]:
     n_lists = int(max(2 * len(base) ** 0.5, len(base) / 200))
     quantizer = faiss.IndexFlatL2(base.shape[1])
     index = faiss.IndexIVFFlat(quantizer, base.shape[1], n_lists)
-    index.cp.niter, index.cp.min_points_per_centroid = 6, 1
-    index.train(base[rng.randint(len(base), size=min(len(base), 40 * n_lists))])
-    index.add(base)
+    index.cp.niter, index.cp.min_points_per_centroid = 4, 1
+    index.train(base[rng.randint(len(base), size=min(len(base), 16 * n_lists))])
+    lists = _nearest_lists(quantizer, base, min(_DEEPEST if own else 1, n_lists))
+    tools.add_preassigned(index, base, lists[:, 0].astype(np.int64))
     recall = _probe_deep_enough(index, base, sought[rng.randint(len(sought), size=_PROBED_QUERIES)], k)
     logger.info(
         "neighbours: inverted file of %d lists, %d searched, recall %.3f", n_lists, index.nprobe, recall
     )
+    if not own or index.nprobe > lists.shape[1]:
+        lists = _nearest_lists(quantizer, sought, index.nprobe)
     # Queries of one list after each other scan the same lists, which are then still in the cache.
-    lists = _lists_of(index, len(base)) if own else quantizer.search(sought, 1)[1].ravel()
-    order = np.argsort(lists, kind="stable")
+    order = np.argsort(lists[:, 0], kind="stable")
     squared, found = np.empty((len(sought), k), np.float32), np.empty((len(sought), k), np.int64)
     for rows in row_slices(len(sought), 4 * (sought.shape[1] + 3 * k)):
-        squared[order[rows]], found[order[rows]] = index.search(sought[order[rows]], k)
+        some = order[rows]
+        probed = lists[some, : index.nprobe].astype(np.int64)
+        squared[some], found[some] = tools.search_preassigned(index, sought[some], k, probed)
     short = np.flatnonzero(found[:, -1] < 0)
     if short.size:
         # Near the edge of the data the lists searched may hold fewer than k rows.
@@ -243,14 +252,11 @@ def _without_empty_directions(base: Array, sought: Array, rng: np.random.RandomS
     return turned, turned if sought is base else sought @ turn
 
 
-def _lists_of(index: Any, n: int) -> Array:
-    """List of the inverted file that each of its n rows is in."""
-    import faiss
-
-    lists = np.empty(n, dtype=np.int64)
-    for i in range(index.nlist):
-        size = index.invlists.list_size(i)
-        lists[faiss.rev_swig_ptr(index.invlists.get_ids(i), size)] = i
+def _nearest_lists(quantizer: Any, rows: Array, depth: int) -> Array:
+    """Numbers of the `depth` lists whose centres are nearest to each row, nearest first."""
+    lists = np.empty((len(rows), depth), dtype=np.int32)
+    for some in row_slices(len(rows), 64 * depth):
+        lists[some] = quantizer.search(rows[some], depth)[1]
     return lists
 
 
@@ -270,7 +276,7 @@ def _probe_deep_enough(index: Any, base: Array, sample: Array, k: int) -> float:
         recall = float((index.search(sample, k)[0] <= reach * (1 + 1e-5) + 1e-12).mean())
         if recall >= RECALL or index.nprobe >= index.nlist:
             return recall
-        index.nprobe = min(index.nlist, int(1.5 * index.nprobe))
+        index.nprobe = min(index.nlist, int(1.25 * index.nprobe))
 
 
 def row_distances(queries: Array, x: Array, indices: Array) -> Array:

@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from harmonicalign.backends.chebyshev import filtered_subspace
+from harmonicalign.backends.chebyshev import block_width, filtered_subspace
+from harmonicalign.backends.coarse import coarser
 
 __all__ = ["block_eigenpairs", "threads"]
 
@@ -24,6 +25,12 @@ Array = np.ndarray[Any, Any]
 
 _PIECE_ROWS = 2048
 """Rows that a thread works on at a time: their part of a block stays in its cache."""
+
+_COARSE_ROWS, _COARSE_SHARE, _COARSE_TOL = 50_000, 16, 3e-3
+"""Operators with more rows start from the eigenvectors of one with at most a sixteenth of the rows."""
+
+_START_NOISE = 0.5
+"""Random share of such a start: pairs that the coarse operator does not know are found from it."""
 
 
 def threads() -> int:
@@ -58,11 +65,33 @@ def block_eigenpairs(
     matrix.indices = place[matrix.indices]
     matrix.has_sorted_indices = False
     matrix.sort_indices()
+    known = sp.csr_matrix(deflate[order], dtype=np.float32)
+    start = _coarse_start(matrix, known, k, seed) if len(order) > _COARSE_ROWS else None
     with ThreadPoolExecutor(threads()) as pool:
-        space = _Space(matrix, sp.csr_matrix(deflate[order], dtype=np.float32), seed, pool)
+        space = _Space(matrix, known, seed, pool)
         del matrix
-        values, block = filtered_subspace(space, k, tol=tol)
+        values, block = filtered_subspace(space, k, tol=tol, start=start)
     return values, block[place]
+
+
+def _coarse_start(
+    matrix: sp.csr_matrix, known: sp.csr_matrix, k: int, seed: int
+) -> tuple[Array, float] | None:
+    """First block from the eigenvectors of a coarser operator, and a bound that the k-th eigenvalue exceeds.
+
+    The coarse operator is a compression of the fine one, so its eigenvalues lie below the fine ones; twice
+    its last one's distance from 1 leaves room. None where a coarse operator would have too few rows.
+    """
+    n, width = matrix.shape[0], block_width(k)
+    small, carry = coarser(matrix, known, n // _COARSE_SHARE)
+    taken = width - 8
+    if small.shape[0] < 10 * width:
+        return None
+    values, vectors = block_eigenpairs(small, taken, deflate=carry.T @ known, seed=seed, tol=_COARSE_TOL)
+    block = np.random.default_rng(seed).standard_normal((n, width), dtype=np.float32)
+    block *= np.float32(_START_NOISE / np.sqrt(n))
+    block[:, :taken] += carry @ vectors
+    return block, 2 * float(values[-1]) - 1
 
 
 class _Space:
