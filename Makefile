@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs fuzz bench clean
+.PHONY: help demo test lint types docs fuzz mutants bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -24,9 +24,10 @@ demo: $(STAMP)  ## align two halves of the digits, print what improved, draw pic
 test: $(STAMP)  ## run all tests
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist loadfile $(PYTEST)
 
-lint: $(STAMP)  ## style checks
+lint: $(STAMP)  ## style checks, and a look for what is unsafe
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/bandit --quiet --recursive --severity-level medium src
 
 types: $(STAMP)  ## static types of src/, strictly
 	$(BIN)/mypy
@@ -41,8 +42,12 @@ docs: $(DOCS_STAMP)  ## build the documentation in docs/_build/html; warnings ar
 fuzz: $(STAMP)  ## 10,000 random cases; every one must end in a result or in a clear error
 	$(BIN)/python fuzz/run.py --cases 10000
 
+mutants: $(STAMP)  ## change the core stages bit by bit and see whether the tests notice (40 minutes)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/mutmut run
+	$(BIN)/mutmut results
+
 bench: $(STAMP)  ## time and memory of aligning pairs of MNIST samples
 	$(BIN)/python benchmarks/pairs.py
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) demo-output docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo-output docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants

@@ -223,10 +223,10 @@ def test_bad_signals():
         align(hx, hy, x, y[:, 1:])
     with pytest.raises(ValueError, match="69 rows"):
         align(hx, hy, x, y[1:])
-    for weights in (np.ones(3), -np.ones(26), np.zeros(26), np.full(26, np.nan)):
-        with pytest.raises(ValueError, match=r"^feature_weights (has shape|must be finite)"):
+    for weights in (np.ones(3), -np.ones(26), np.zeros(26), np.full(26, np.nan), ["a"] * 26):
+        with pytest.raises(ValueError, match=r"^feature_weights (has shape|must be (finite|numbers))"):
             align(hx, hy, x, y, feature_weights=weights)
-        with pytest.raises(ValueError, match=r"^feature_weights (has shape|must be finite)"):
+        with pytest.raises(ValueError, match=r"^feature_weights (has shape|must be (finite|numbers))"):
             multi_align([hx, hy], [x, y], feature_weights=weights)
     hole = y.copy()
     hole[0, 0] = np.nan

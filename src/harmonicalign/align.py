@@ -274,7 +274,10 @@ def joint_signal_basis(signals: Sequence[Any], rank: int | None = None, random_s
 
 
 def _checked_weights(feature_weights: Any, n: int) -> Array:
-    weights = np.asarray(feature_weights, dtype=np.float64)
+    try:
+        weights = np.asarray(feature_weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError("feature_weights must be numbers, one for each signal") from error
     if weights.shape != (n,):
         raise ValueError(f"feature_weights has shape {weights.shape}; expected one for each of {n} signals")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():

@@ -369,9 +369,10 @@ def _columns_look_alike(sides: tuple[Side, Side]) -> bool:
 
 
 def _column_variances(signals: Any) -> Array:
+    if not sp.issparse(signals):
+        return np.asarray(signals.var(axis=0))
     mean = np.asarray(signals.mean(axis=0)).ravel()
-    squares = signals.multiply(signals) if sp.issparse(signals) else signals**2
-    return np.asarray(np.asarray(squares.mean(axis=0)).ravel() - mean**2)
+    return np.asarray(np.asarray(signals.multiply(signals).mean(axis=0)).ravel() - mean**2)
 
 
 def _centres(sides: tuple[Side, Side], pairing: Any) -> tuple[Array, Array]:

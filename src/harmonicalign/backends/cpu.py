@@ -59,6 +59,9 @@ LARGE_ROWS, LARGE_TOL = 20_000, 1e-3
 SINGLE_EIGEN_ROWS = 2000
 """Plain matrices with more rows are iterated on in single precision, and the result polished."""
 
+RESCUE_ROWS = 4000
+"""Up to so many rows LAPACK takes over where ARPACK does not get on; it needs seconds, ARPACK minutes."""
+
 DENSE_EIGEN_ROWS = 800
 """Below this many rows LAPACK beats ARPACK even for a handful of eigenpairs (measured)."""
 
@@ -333,12 +336,18 @@ def leading_eigenpairs(
         return np.asarray(operator @ v - 2 * (deflate @ (deflate.T @ v)))
 
     linear = LinearOperator((n, n), matvec=apply, matmat=apply, dtype=np.float64)
-    # ARPACK makes many small calls of BLAS; waking threads for each costs more than they bring.
-    with threadpool_limits(1, user_api="blas"):
-        if sp.issparse(operator) or n <= SINGLE_EIGEN_ROWS:
-            values, vectors = _iterate(linear, apply, k, random_state)
+    try:
+        # ARPACK makes many small calls of BLAS; waking threads for each costs more than they bring.
+        with threadpool_limits(1, user_api="blas"):
+            if sp.issparse(operator) or n <= SINGLE_EIGEN_ROWS:
+                values, vectors = _iterate(linear, k, random_state)
+            else:
+                values, vectors = _iterate_single(operator, deflate, k, random_state)
+    except NotConvergedError:
+        if n <= RESCUE_ROWS:
+            values, vectors = _decompose(operator, deflate, k)
         else:
-            values, vectors = _iterate_single(operator, deflate, k, random_state)
+            values, vectors = _by_blocks(linear, apply, k, random_state)
     if vectors.dtype == np.float32:
         values, vectors = _polish(vectors.astype(np.float64), apply)
     order = np.argsort(-values, kind="stable")
@@ -377,7 +386,7 @@ def _iterate_single(
         return np.asarray(single @ v - 2 * (aside @ (aside.T @ v)), dtype=np.float32)
 
     linear = LinearOperator(operator.shape, matvec=apply, matmat=apply, dtype=np.float32)
-    return _iterate(linear, apply, k, random_state)
+    return _iterate(linear, k, random_state)
 
 
 def _polish(vectors: Array, apply: Callable[[Array], Array]) -> tuple[Array, Array]:
@@ -391,12 +400,11 @@ def _polish(vectors: Array, apply: Callable[[Array], Array]) -> tuple[Array, Arr
     return values, basis @ turn
 
 
-def _iterate(
-    linear: LinearOperator, apply: Callable[[Array], Array], k: int, random_state: np.random.RandomState
-) -> tuple[Array, Array]:
-    """ARPACK; with a larger subspace if that fails; then LOBPCG; then a clear error."""
+def _iterate(linear: LinearOperator, k: int, random_state: np.random.RandomState) -> tuple[Array, Array]:
+    """ARPACK; with a larger subspace if that fails. With few rows it soon gives up: LAPACK is quicker."""
     n = linear.shape[0]
-    for subspace in (2 * k + 1, 4 * k + 20):
+    few = n <= RESCUE_ROWS
+    for subspace in (2 * k + 1,) if few else (2 * k + 1, 4 * k + 20):
         try:
             values, vectors = eigsh(
                 linear,
@@ -404,13 +412,20 @@ def _iterate(
                 which="LA",
                 v0=random_state.uniform(-1, 1, n).astype(linear.dtype),
                 ncv=min(n - 1, max(subspace, 20)),
-                maxiter=max(1000, 50 * k),
+                maxiter=200 if few else max(1000, 50 * k),
             )
         except (ArpackNoConvergence, ArpackError):
             continue
         return values, vectors
-    start = random_state.uniform(-1, 1, (n, k))
-    values, vectors = lobpcg(linear, start, tol=1e-8, maxiter=500)
+    raise NotConvergedError(f"ARPACK did not find {k} eigenpairs of a graph of {n} rows")
+
+
+def _by_blocks(
+    linear: LinearOperator, apply: Callable[[Array], Array], k: int, random_state: np.random.RandomState
+) -> tuple[Array, Array]:
+    """LOBPCG, which copes with other spectra than ARPACK; then a clear error."""
+    n = linear.shape[0]
+    values, vectors = lobpcg(linear, random_state.uniform(-1, 1, (n, k)), tol=1e-8, maxiter=500)
     residual = float(np.max(np.linalg.norm(apply(vectors) - vectors * values, axis=0)))
     if residual > 1e-4:
         raise RuntimeError(
