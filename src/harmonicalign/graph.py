@@ -307,15 +307,17 @@ def _sparse_kernel(
     columns = np.empty((n, k + 1), dtype=np.int32 if n < 2**31 else np.int64)
     columns[:, 0], columns[:, 1:] = np.arange(n), indices
     weights = np.ones((n, k + 1))
-    for rows in cpu.row_slices(n, 32 * k):
+
+    def fill(rows: slice) -> None:
         near = distances[rows]
         both = _decay(near, eps[rows, None], decay) + _decay(near, eps[indices[rows]], decay)
         weights[rows, 1:] = 0.5 * both
+
+    cpu.in_threads(fill, cpu.row_slices(n, 32 * k))
     weights[weights < max(thresh, np.finfo(np.float64).tiny)] = 0
     one_way = sp.csr_matrix(
         (weights.ravel(), columns.ravel(), np.arange(0, weights.size + 1, k + 1)), shape=(n, n)
     )
-    del weights, columns
     one_way.eliminate_zeros()
     # Both directions give the same weight, so the larger of the two fills in one-way pairs.
     return sp.csr_matrix(one_way.maximum(one_way.T))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from harmonicalign._progress import Progress, fit_plan
 from harmonicalign.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
 from harmonicalign.anchors import known_pairs
 from harmonicalign.backends import cpu
+from harmonicalign.backends.cpu_block import threads
 from harmonicalign.correspondence import Correspondence
 from harmonicalign.graph import kernel_graph
 from harmonicalign.harmonics import Harmonics, harmonics
@@ -224,11 +226,13 @@ def fit_refined(
     _warn_of_chance(significance)
     with progress.stage("joint space"), threadpool_limits(1, user_api="blas"):
         space = joint_space(sides, parents, order, chosen_pairs, seed)
-        parts = enumerate(zip((c for _, c in reductions), signals, strict=True))
+        parts = [(i, c, s) for i, ((_, c), s) in enumerate(zip(reductions, signals, strict=True))]
         if device == "cpu":
-            z: list[Any] = [space.place(i, c, s) for i, (c, s) in parts]
+            # Mostly passes of numpy over all rows, each in one thread: datasets go side by side.
+            with ThreadPoolExecutor(threads()) as pool:
+                z: list[Any] = list(pool.map(lambda part: space.place(*part), parts))
         else:
-            z = [space.place_on(device, i, c, s) for i, (c, s) in parts]
+            z = [space.place_on(device, *part) for part in parts]
     with progress.stage("joint map"):
         n = sum(map(len, z))
         joint = joint_geometry(

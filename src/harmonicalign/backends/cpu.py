@@ -68,7 +68,7 @@ DENSE_EIGEN_ROWS = 800
 
 def _unit_scale(*arrays: Array) -> float:
     """Largest magnitude in `arrays`, or 1: dividing by it keeps squares within range."""
-    largest = max((float(np.max(np.abs(a))) for a in arrays if a.size), default=0.0)
+    largest = max((max(float(a.max()), -float(a.min())) for a in arrays if a.size), default=0.0)
     return largest if largest > 0 else 1.0
 
 
@@ -194,8 +194,11 @@ def _with_room(x: Array, scale: float) -> Array:
 def _shifted(x: Array, scale: float, centre: Array) -> Array:
     x = _with_room(x, scale)
     out = np.empty(x.shape, dtype=np.float32)
-    for rows in row_slices(len(x), 16 * x.shape[1]):
+
+    def fill(rows: slice) -> None:
         out[rows] = x[rows] / scale - centre
+
+    in_threads(fill, row_slices(len(x), 16 * x.shape[1]))
     return out
 
 
@@ -279,7 +282,7 @@ def _probe_deep_enough(index: Any, base: Array, sample: Array, k: int) -> float:
         recall = float((index.search(sample, k)[0] <= reach * (1 + 1e-5) + 1e-12).mean())
         if recall >= RECALL or index.nprobe >= index.nlist:
             return recall
-        index.nprobe = min(index.nlist, int(1.25 * index.nprobe))
+        index.nprobe = min(index.nlist, int(1.15 * index.nprobe))
 
 
 def row_distances(queries: Array, x: Array, indices: Array) -> Array:
