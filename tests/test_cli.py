@@ -454,6 +454,18 @@ def test_reproduce_hands_its_options_on(tmp_path, monkeypatch):
     assert result.json["experiments"][0]["folder"] == str(tmp_path)
 
 
+@pytest.mark.parametrize("debug", [False, True])
+def test_what_libraries_deprecate_is_not_shown_to_their_users(debug):
+    class Old(UserWarning, DeprecationWarning):
+        """As pyparsing's is."""
+
+    session = _session.Session("align", quiet=True, as_json=False, debug=debug)
+    with _session._listening(session):
+        warnings.warn("old ways", Old, stacklevel=1)
+        warnings.warn("look here", UserWarning, stacklevel=1)
+    assert session.warned == (["old ways", "look here"] if debug else ["look here"])
+
+
 def test_reproduce_lists_and_refuses():
     assert "corruption" in run("reproduce").out
     assert "the experiments are corruption" in run("reproduce", "corrupt", code=2).err

@@ -198,8 +198,10 @@ def _listening(run: Session) -> Iterator[None]:
             warnings.simplefilter("always" if run.debug else "ignore")
             warnings.simplefilter("always", UserWarning)
 
-            def show(message: Warning | str, *_: Any, **__: Any) -> None:
-                run.warn(" ".join(str(message).split()))
+            def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+                # Some libraries derive what they deprecate from UserWarning, or set filters of their own.
+                if run.debug or not issubclass(category, DeprecationWarning):
+                    run.warn(" ".join(str(message).split()))
 
             warnings.showwarning = show
             yield
