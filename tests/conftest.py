@@ -26,6 +26,15 @@ def mnist(data_dir):
 
 
 @pytest.fixture
+def unmeasured() -> dict[str, str]:
+    """The environment without what makes coverage follow a process.
+
+    Where little or nothing can be written, its own file of data would be refused too.
+    """
+    return {name: value for name, value in os.environ.items() if not name.startswith(("COVERAGE_", "COV_"))}
+
+
+@pytest.fixture
 def rng() -> np.random.RandomState:
     return np.random.RandomState(0)
 

@@ -16,12 +16,6 @@ resource = pytest.importorskip("resource", reason="limits and signals are a matt
 COMMAND = [sys.executable, "-m", "harmonicalign.cli"]
 
 
-def unmeasured():
-    """The environment without what makes coverage follow a process: where little or nothing can be written,
-    its own file of data would be refused too, and its complaint would stand beside ours."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("COVERAGE_", "COV_"))}
-
-
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
     """Two datasets, large enough that aligning them takes a while."""
@@ -59,7 +53,7 @@ def test_interrupted_runs_leave_nothing(tmp_path, inputs, number, code):
         assert err.splitlines()[-1] == "error: interrupted; nothing is left half-written"
 
 
-def test_a_disk_that_fills_up(tmp_path, tmp_path_factory):
+def test_a_disk_that_fills_up(tmp_path, tmp_path_factory, unmeasured):
     small = tmp_path_factory.mktemp("small")
     files = [str(small / "a.npy"), str(small / "b.npy")]
     for file in files:
@@ -68,7 +62,7 @@ def test_a_disk_that_fills_up(tmp_path, tmp_path_factory):
         [*COMMAND, "align", *files, "-o", str(tmp_path / "new" / "o.h5ad"), "-q", "--no-report"],
         capture_output=True,
         text=True,
-        env=unmeasured(),
+        env=unmeasured,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
     )
     assert done.returncode == 2
@@ -77,7 +71,7 @@ def test_a_disk_that_fills_up(tmp_path, tmp_path_factory):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_read_only(tmp_path, inputs):
+def test_a_folder_that_is_read_only(tmp_path, inputs, unmeasured):
     folder = tmp_path / "fixed"
     folder.mkdir()
     folder.chmod(0o555)
@@ -91,7 +85,7 @@ def test_a_folder_that_is_read_only(tmp_path, inputs):
         [sys.executable, "-c", code, "align", *inputs, "-o", str(folder / "o.npy"), "--no-report"],
         capture_output=True,
         text=True,
-        env=unmeasured(),
+        env=unmeasured,
     )
     assert (
         done.stderr == f"error: {folder}/o.npy cannot be written: the folder {folder} is read-only for you\n"

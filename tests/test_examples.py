@@ -25,9 +25,6 @@ PICTURES = {
     "plot_reference_mapping": ["reference_mapping.png", "reference_mapping_accuracy.png"],
 }
 
-if not EXAMPLES.is_dir():
-    pytest.skip("the examples are not part of the source distribution", allow_module_level=True)
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):

@@ -18,7 +18,6 @@ from harmonicalign.transfer import transfer_values
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
 
-drivers = pytest.mark.skipif(not FUZZ.is_dir(), reason="the driver is not part of the distribution")
 few = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 pytestmark = [
     # Hostile data align no better than chance, and fall into pieces.
@@ -34,7 +33,6 @@ def _paths():
     sys.path.remove(str(FUZZ))
 
 
-@drivers
 @few
 @given(st.integers(0, 2**31))
 @example(376).via("rows of whole numbers were not recognised")
@@ -46,7 +44,6 @@ def test_fits_end_well(number):
     assert outcome != "violation", detail
 
 
-@drivers
 @settings(few, max_examples=60)
 @given(st.integers(0, 2**31))
 def test_stages_end_well(number):
@@ -57,7 +54,6 @@ def test_stages_end_well(number):
     assert outcome != "violation", detail
 
 
-@drivers
 def test_the_judge_knows_violations():
     from verdict import Violation, check_finite, judge
 

@@ -19,7 +19,6 @@ pytest.importorskip("flowio")
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
 
-drivers = pytest.mark.skipif(not FUZZ.is_dir(), reason="the driver is not part of the distribution")
 few = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the packages that read damaged files
 
@@ -39,21 +38,18 @@ def outcome_of(name, number):
     assert outcome != "violation", detail
 
 
-@drivers
 @few
 @given(st.integers(0, 2**31))
 def test_files_of_data_end_well(number):
     outcome_of("data_file_case", number)
 
 
-@drivers
 @few
 @given(st.integers(0, 2**31))
 def test_files_of_models_end_well(number):
     outcome_of("model_file_case", number)
 
 
-@drivers
 @settings(few, max_examples=10)
 @given(st.integers(0, 2**31))
 def test_anndata_ends_well(number):

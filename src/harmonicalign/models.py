@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from harmonicalign._progress import Progress, fit_plan
 from harmonicalign.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
 from harmonicalign.anchors import known_pairs
 from harmonicalign.backends import cpu
-from harmonicalign.backends.cpu_block import threads
 from harmonicalign.correspondence import Correspondence
 from harmonicalign.graph import kernel_graph
 from harmonicalign.harmonics import Harmonics, harmonics
@@ -229,8 +227,7 @@ def fit_refined(
         parts = [(i, c, s) for i, ((_, c), s) in enumerate(zip(reductions, signals, strict=True))]
         if device == "cpu":
             # Mostly passes of numpy over all rows, each in one thread: datasets go side by side.
-            with ThreadPoolExecutor(threads()) as pool:
-                z: list[Any] = list(pool.map(lambda part: space.place(*part), parts))
+            z: list[Any] = cpu.in_threads(lambda part: space.place(*part), parts)
         else:
             z = [space.place_on(device, *part) for part in parts]
     with progress.stage("joint map"):

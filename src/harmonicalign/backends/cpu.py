@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -19,6 +19,7 @@ from harmonicalign.backends.cpu_block import block_eigenpairs, threads
 __all__ = [
     "Neighbours",
     "all_distances",
+    "in_threads",
     "leading_eigenpairs",
     "nearest",
     "nearest_rows",
@@ -27,6 +28,8 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
+R = TypeVar("R")
 
 logger = logging.getLogger("harmonicalign")
 
@@ -109,13 +112,12 @@ def row_slices(n_rows: int, bytes_per_row: int) -> list[slice]:
     return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]
 
 
-def in_threads(work: Callable[[slice], None], slices: Sequence[slice]) -> None:
-    """Call `work` on each slice, in as many threads as we may use; for large operations of numpy."""
-    if len(slices) == 1:
-        work(slices[0])
-        return
+def in_threads(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
+    """What `work` gives for each part, in as many threads as we may use; for large operations of numpy."""
+    if len(parts) == 1:
+        return [work(parts[0])]
     with ThreadPoolExecutor(threads()) as pool:
-        list(pool.map(work, slices))
+        return list(pool.map(work, parts))
 
 
 class Neighbours(NamedTuple):
