@@ -25,6 +25,7 @@ ORDER = [
     "_inputs",
     "graph",
     "harmonics",
+    "planes",
     "bands",
     "align",
     "joint",

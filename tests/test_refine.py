@@ -846,7 +846,7 @@ def test_rows_enter_the_joint_space_through_their_parents(chain):
     assert np.mean(middles, axis=0) == pytest.approx(np.zeros((1, 10)), abs=1e-9)
     weights = np.mean([r.correspondence.weights for r in pairs.values()], axis=0)
     assert np.linalg.norm(space.signal_maps[0].matrix, axis=1) == pytest.approx(weights)
-    assert space.share == pytest.approx(np.mean([r.correspondence.share for r in pairs.values()]))
+    assert space.balance == pytest.approx(np.mean([r.correspondence.share for r in pairs.values()]) ** 2)
     assert space.bridges == (None, None, None)
 
 
@@ -882,7 +882,7 @@ def test_place_is_rigid_and_then_local(chain):
         rigid = space.place_rigidly(i, s.components, s.signals)
         q = unit_rows(space.component_maps[i].apply(s.components))
         signals = unit_rows(space.signal_maps[i].apply(s.signals))
-        assert rigid == pytest.approx(blend(q, signals, space.share))
+        assert rigid == pytest.approx(blend(q, signals, space.balance))
         placed = space.place(i, s.components, s.signals)
         assert placed == pytest.approx(rigid if i == 0 else space.shifts[i].apply(rigid))
         assert np.array_equal(replace(space, shifts=()).place(i, s.components, s.signals), rigid)
@@ -971,7 +971,7 @@ def test_a_dataset_joins_a_space(chain):
     assert after.bridges[2].apply(rows) == pytest.approx(bridge.apply(rows))
     z = after.place_rigidly(2, rows, sides_[2].signals)
     signals = unit_rows(own + bridge.apply(rows))
-    expected = blend(unit_rows(after.component_maps[2].apply(rows)), signals, before.share)
+    expected = blend(unit_rows(after.component_maps[2].apply(rows)), signals, before.balance)
     assert z == pytest.approx(expected)
     support = row_confidence([placed, z], random_state=3)
     assert after.shifts[2].places == pytest.approx(z)

@@ -21,6 +21,7 @@ from harmonicalign._validation import check_integer, check_number
 from harmonicalign.align import Alignment, MultiAlignment
 from harmonicalign.graph import Graph, kernel_graph
 from harmonicalign.harmonics import Harmonics, harmonics
+from harmonicalign.planes import on_planes
 
 __all__ = ["Joint", "common_frame", "joint_geometry", "synchronize", "unified_blocks", "unified_map"]
 
@@ -42,11 +43,27 @@ class Joint:
         Its harmonics; ``harmonics.diffusion_map(t)`` is the joint diffusion map.
     batch
         Number of the dataset that every row comes from.
+    places
+        Where the rows were before they were laid onto the planes of their neighbours, on which the
+        graph is built; None if the graph is built on the rows as they are.
     """
 
     graph: Graph
     harmonics: Harmonics
     batch: Array
+    places: Array | None = None
+
+    @property
+    def coordinates(self) -> Array:
+        """Aligned coordinates of all rows, dataset after dataset."""
+        rows = self.graph.rows if self.places is None else self.places
+        assert rows is not None
+        return rows
+
+    def extend(self, z: Array) -> Array:
+        """Values of the harmonics φ at new rows, from their aligned coordinates (Nyström)."""
+        flat = z if self.places is None else on_planes(z, self.places)
+        return self.harmonics.extend(self.graph.extend(flat))
 
     def split(self, values: Array) -> list[Array]:
         """Cut values over all rows into one array per dataset."""

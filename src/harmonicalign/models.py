@@ -22,6 +22,7 @@ from harmonicalign.correspondence import Correspondence
 from harmonicalign.graph import kernel_graph
 from harmonicalign.harmonics import Harmonics, harmonics
 from harmonicalign.joint import Joint, joint_geometry, synchronize, unified_blocks
+from harmonicalign.planes import NEIGHBOURHOOD, PLANE_ROWS, on_planes
 from harmonicalign.reduction import Reduction, reduce_rows
 from harmonicalign.refine import Refinement, Side, refine, unit_rows
 from harmonicalign.settings import Settings, resolve
@@ -31,6 +32,9 @@ from harmonicalign.space import JointSpace, joint_space, pooled_correspondence, 
 __all__ = ["PaperModel", "RefinedModel", "add_dataset", "fit_paper", "fit_refined"]
 
 Array = np.ndarray[Any, Any]
+
+_JOINT_DECAY = 4.0
+"""Decay of the joint kernel: near neighbours count nearly alike, those beyond the bandwidth hardly."""
 
 _HUBS = 3
 """Datasets with which every other one is aligned; the best of these pairs are then used."""
@@ -146,17 +150,14 @@ class RefinedModel:
 
     def coordinates(self) -> list[Array]:
         """Joint diffusion map beside joint coordinates, for every dataset."""
-        rows = self.joint.graph.rows
-        assert rows is not None
-        return [
-            self._embed(phi, z)
-            for phi, z in zip(self.joint.split(self.joint.harmonics.phi), self.joint.split(rows), strict=True)
-        ]
+        joint = self.joint
+        parts = zip(joint.split(joint.harmonics.phi), joint.split(joint.coordinates), strict=True)
+        return [self._embed(phi, z) for phi, z in parts]
 
     def place(self, i: int, rows: Any, signals: Any) -> Array:
         """Coordinates of rows of dataset i: its maps, then Nyström's extension of the joint map."""
         z = self.space.place(i, self.reductions[i].apply(rows), signals)
-        return self._embed(self.joint.harmonics.extend(self.joint.graph.extend(z)), z)
+        return self._embed(self.joint.extend(z), z)
 
     def _embed(self, phi: Array, z: Array) -> Array:
         damping = (self.joint.harmonics.frequencies**self.t).astype(phi.dtype, copy=False)
@@ -231,15 +232,7 @@ def fit_refined(
         else:
             z = [space.place_on(device, *part) for part in parts]
     with progress.stage("joint map"):
-        n = sum(map(len, z))
-        joint = joint_geometry(
-            z,
-            n_harmonics=joint_harmonics(n),
-            n_neighbors=joint_neighbours(n),
-            anisotropy=kernel["anisotropy"],
-            random_state=seed,
-            device=device,
-        )
+        joint = _joint_map(z, kernel["anisotropy"], seed, device)
     return RefinedModel(
         reductions=tuple(r for r, _ in reductions),
         landmarks=tuple(landmarks),
@@ -251,6 +244,32 @@ def fit_refined(
         joint=joint,
         t=settings.t,
     )
+
+
+def _joint_map(z: Sequence[Any], anisotropy: float, seed: int, device: Any) -> Joint:
+    """Graph and harmonics over all rows, laid onto the planes of their neighbours while they are few."""
+    n = sum(map(len, z))
+    flat, places = z, None
+    if n <= PLANE_ROWS:
+        if device == "cpu":
+            places = np.vstack(list(z))
+            with threadpool_limits(1, user_api="blas"):
+                laid = on_planes(places, places)
+            flat = np.split(laid, np.cumsum([len(part) for part in z])[:-1])
+        else:
+            from harmonicalign.backends import torch_joint
+
+            flat, places = torch_joint.on_planes(z, NEIGHBOURHOOD, seed)
+    joint = joint_geometry(
+        flat,
+        n_harmonics=joint_harmonics(n),
+        n_neighbors=joint_neighbours(n),
+        decay=_JOINT_DECAY,
+        anisotropy=anisotropy,
+        random_state=seed,
+        device=device,
+    )
+    return replace(joint, places=places)
 
 
 def add_dataset(

@@ -9,7 +9,8 @@ principal components of the two datasets by the formula that gave T its harmonic
 in which now all features take part, whether they correspond or not. Anchors, map, rotation and
 weights improve each other for a few rounds. The share φ of the signals' energy that corresponds
 balances mapped coordinates Q against the weighted signals S, which are compared column by column:
-``J = [(1 − φ) Q, φ S]``, the rows of both at unit length.
+``J = [(1 − φ) Q, φ S]``, the rows of both at unit length. (`harmonicalign.space`, which places all rows
+in the end, has φ² there.)
 
 Several explanations of the two datasets are tried, from the simplest: nothing needs to be done; the
 columns correspond up to an offset; only some do, found from the columns or from the harmonics. A
@@ -172,9 +173,9 @@ def unit_rows(x: Array) -> Array:
     return np.asarray(np.divide(x, length, out=np.zeros_like(x), where=length > 0))
 
 
-def blend(q: Array, s: Array, share: float) -> Array:
-    """Joint coordinates ``[(1 − φ) Q, φ S]`` from rows of unit length."""
-    return np.hstack([(1 - share) * q, share * s])
+def blend(q: Array, s: Array, balance: float) -> Array:
+    """Joint coordinates ``[(1 − b) Q, b S]`` from rows of unit length, with balance b."""
+    return np.hstack([(1 - balance) * q, balance * s])
 
 
 def refine(

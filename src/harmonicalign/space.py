@@ -65,8 +65,10 @@ class JointSpace:
         The tree: for every dataset the one it was aligned with, −1 for the root.
     component_maps, signal_maps
         For every dataset, the maps of its principal components and of its signals.
-    share
-        Balance φ between the two.
+    balance
+        How much the signals count beside the components: φ², the squared share of what corresponds.
+        Anchors are found with φ, because signals that are compared directly are sure; where rows end
+        up counts what is complete, and signals that correspond only in part are less so.
     shifts
         For every dataset, what remains to be moved locally; None for the root.
     bridges
@@ -77,7 +79,7 @@ class JointSpace:
     parents: tuple[int, ...]
     component_maps: tuple[LinearMap, ...]
     signal_maps: tuple[LinearMap, ...]
-    share: float
+    balance: float
     shifts: tuple[LocalShift | None, ...]
     bridges: tuple[LinearMap | None, ...]
 
@@ -98,7 +100,7 @@ class JointSpace:
         if bridge is not None:
             s += bridge.apply_on(device, components)
         places, moves = (None, None) if shift is None else (shift.places, shift.displacement)
-        return engine.placed_rows(mapped, s, self.share, places, moves)
+        return engine.placed_rows(mapped, s, self.balance, places, moves)
 
     def joined_by(
         self,
@@ -145,7 +147,7 @@ class JointSpace:
         mapped = self.signal_maps[i].apply(signals)
         bridge = self.bridges[i]
         s = unit_rows(mapped if bridge is None else mapped + bridge.apply(components))
-        return blend(q, s, self.share)
+        return blend(q, s, self.balance)
 
 
 def pooled_correspondence(refinements: Sequence[Refinement]) -> Correspondence:
@@ -235,7 +237,7 @@ def joint_space(
         parents=tuple(parents),
         component_maps=tuple(LinearMap(to_root[i].matrix, to_root[i].shift - origin) for i in range(n)),
         signal_maps=signal_maps(sides, [signal_origin - offsets[i] for i in range(n)], found, random_state),
-        share=found.share,
+        balance=found.share**2,
         shifts=(),
         bridges=(None,) * n,
     )

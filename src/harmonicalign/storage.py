@@ -23,8 +23,8 @@ from harmonicalign._exceptions import ModelFileError
 
 __all__ = ["read_tree", "write_tree"]
 
-FORMAT = 1
-"""Raised whenever an older reader could not make sense of a new file."""
+FORMAT = 2
+"""Raised whenever a file of one version would mean something else, or nothing, to another."""
 
 _HEADER = "header"
 _MAGIC = "harmonicalign model"
@@ -68,10 +68,10 @@ def read_tree(path: str | os.PathLike[str], types: Mapping[str, type]) -> Any:
             header = json.loads(bytes(stored[_HEADER]).decode())
             if not isinstance(header, dict) or header.get("magic") != _MAGIC:
                 raise ModelFileError(f"{path} is not a harmonicalign model")
-            if header.get("format") not in range(1, FORMAT + 1):
+            if header.get("format") != FORMAT:
                 raise ModelFileError(
-                    f"{path} has model format {header.get('format')}; this version reads up to {FORMAT}. "
-                    "Upgrade harmonicalign to load it"
+                    f"{path} has model format {header.get('format')}; this version reads format {FORMAT}. "
+                    "Upgrade harmonicalign if it is newer; fit the model again if it is older"
                 )
             return _decode(header["tree"], stored, types)
     except ModelFileError:

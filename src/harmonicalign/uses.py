@@ -305,7 +305,7 @@ class AlignmentUses(DistributedFit):
         """Joint coordinates of every dataset; the embedding itself where there is no joint space."""
         if not isinstance(self.model_, RefinedModel):
             return self.embedding_
-        width = self.model_.joint.graph.rows.shape[1]  # type: ignore[union-attr]
+        width = self.model_.joint.coordinates.shape[1]
         return [z[:, -width:] for z in self.embedding_]
 
     def _support(self) -> list[Array]:

@@ -21,7 +21,7 @@ from harmonicalign.backends.torch_backend import (
 from harmonicalign.backends.torch_neighbours import build_index, exact_search, search
 from harmonicalign.backends.torch_spectral import Kernel, components, eigenpairs, kernel, normalise, reordered
 
-__all__ = ["JointGraph", "placed_rows", "resolve_device", "stacked", "to_device", "to_host"]
+__all__ = ["JointGraph", "on_planes", "placed_rows", "resolve_device", "stacked", "to_device", "to_host"]
 
 Array = NDArray[Any]
 
@@ -40,7 +40,7 @@ def _unit_rows(x: Tensor) -> Tensor:
 
 
 def placed_rows(
-    mapped: Tensor, signals: Tensor, share: float, places: Array | None, displacement: Array | None
+    mapped: Tensor, signals: Tensor, balance: float, places: Array | None, displacement: Array | None
 ) -> Tensor:
     """Joint coordinates of rows: mapped components and signals at unit length, blended and displaced.
 
@@ -48,12 +48,12 @@ def placed_rows(
     ----------
     mapped, signals
         The rows' components and signals after their linear maps.
-    share
-        Balance φ between them.
+    balance
+        How much the signals count, in [0, 1].
     places, displacement
         Where a local displacement is known, and what it is there; None for none.
     """
-    z = torch.cat([(1 - share) * _unit_rows(mapped), share * _unit_rows(signals)], 1)
+    z = torch.cat([(1 - balance) * _unit_rows(mapped), balance * _unit_rows(signals)], 1)
     if places is None or displacement is None:
         return z
     known, moves = to_device(places, z.device), to_device(displacement, z.device)
@@ -69,6 +69,42 @@ def placed_rows(
         # the neighbours were found from where the rows stood, so each piece may be moved at once
         rows += torch.einsum("ij,ijk->ik", weights, moves[indices])
     return z
+
+
+def on_planes(parts: Sequence[Tensor], k: int, seed: int) -> tuple[list[Tensor], Array]:
+    """Rows laid onto the planes of their k nearest, part by part, and on the host where they were.
+
+    The same as `harmonicalign.planes.on_planes`, on a device.
+    """
+    rows = stacked(parts)
+    k = min(k, len(rows))
+    if len(rows) < EXACT_BELOW:
+        indices = exact_search(rows, rows, k)[1]
+    else:
+        # The index keeps its rows sorted by list.
+        index = build_index(rows, seed)
+        found = search(index, k - 1, random_state=seed)[2]
+        indices = torch.empty((len(rows), k), dtype=torch.int64, device=rows.device)
+        indices[index.order, 1:] = index.order[found.long()]
+        indices[index.order, 0] = index.order
+    laid = torch.empty_like(rows)
+    identity = torch.eye(k, dtype=torch.float64, device=rows.device)
+    step = max(1, _CANDIDATES // (k * (rows.shape[1] + 4 * k)))
+    for start in range(0, len(rows), step):
+        some = slice(start, start + step)
+        near = rows[indices[some]]
+        mean = near.mean(1, keepdim=True)
+        near -= mean
+        own = rows[some, None] - mean
+        gram = (near @ near.mT).double()
+        seen = (near @ own.mT).double()
+        average = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
+        average = torch.where(average == 0, 1.0, average)
+        gram /= average
+        square = gram @ gram
+        weights = torch.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
+        laid[some] = (mean + weights.mT.to(rows.dtype) @ near)[:, 0]
+    return list(torch.split(laid, [len(part) for part in parts])), to_host(rows)
 
 
 class JointGraph:

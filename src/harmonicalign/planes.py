@@ -1,0 +1,60 @@
+r"""Rows laid onto the manifold that their neighbours span, so that graphs see less of their noise.
+
+Around a row the manifold is nearly a plane, and the neighbours tell which: with C their coordinates
+less their mean and μ the mean of the eigenvalues of ``G = C Cᵀ``, directions in which the
+neighbourhood extends by more than the average are kept and others are left out, by the smooth filter
+
+.. math:: f(G) = G^4 \, (G^4 + μ^4 I)^{-1},
+
+whose dimension follows from the data: two on a surface, some ten among images.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harmonicalign.backends import cpu
+
+__all__ = ["NEIGHBOURHOOD", "PLANE_ROWS", "on_planes"]
+
+Array = np.ndarray[Any, Any]
+
+NEIGHBOURHOOD = 31
+"""Rows that span a plane, the row itself among them."""
+
+PLANE_ROWS = 100_000
+"""With more rows than this, rows stay where they are: neighbours are near, and the search is dear."""
+
+
+def on_planes(rows: Array, places: Array) -> Array:
+    """Rows projected on the planes of their neighbours.
+
+    Parameters
+    ----------
+    rows
+        Rows to lay onto the manifold, (m, d).
+    places
+        Rows that span it, (n, d); `rows` themselves, or rows that more are to be laid among.
+    """
+    indices = cpu.nearest(places, min(NEIGHBOURHOOD, len(places)), rows, exact=False)[1]
+    out = np.empty_like(rows)
+
+    def lay(some: slice) -> None:
+        near = places[indices[some]]
+        mean = near.mean(axis=1, keepdims=True)
+        near = near - mean
+        own = rows[some, None] - mean
+        # Fourth powers need double precision.
+        gram = (near @ near.transpose(0, 2, 1)).astype(np.float64)
+        seen = (near @ own.transpose(0, 2, 1)).astype(np.float64)
+        average = np.trace(gram, axis1=1, axis2=2)[:, None, None] / gram.shape[1]
+        average[average == 0] = 1  # all neighbours coincide, and nothing is seen of the row
+        gram /= average
+        square = gram @ gram
+        weights = np.linalg.solve(square @ square + np.eye(gram.shape[1]), square @ (gram @ (seen / average)))
+        out[some] = (mean + weights.transpose(0, 2, 1).astype(rows.dtype) @ near)[:, 0]
+
+    cpu.in_threads(lay, cpu.row_slices(len(rows), 4 * NEIGHBOURHOOD * (8 * NEIGHBOURHOOD + rows.shape[1])))
+    return out

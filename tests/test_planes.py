@@ -1,0 +1,97 @@
+"""Rows laid onto the planes of their neighbours."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import harmonicalign as ha
+from harmonicalign import models
+from harmonicalign.datasets import corrupted_pair
+from harmonicalign.planes import NEIGHBOURHOOD, on_planes
+
+
+def surface(n, noise, seed=0, width=20):
+    """A rolled surface in `width` dimensions, as it is and with noise."""
+    rng = np.random.RandomState(seed)
+    angle, height = rng.uniform(0, 3, n), rng.uniform(0, 2, n)
+    clean = np.zeros((n, width))
+    clean[:, :3] = np.stack([2 * np.cos(angle), 2 * np.sin(angle), height], axis=1)
+    return clean, clean + noise * rng.standard_normal(clean.shape)
+
+
+def by_eigenvectors(row, places):
+    """The same for one row, from the eigenvectors of the covariance of its neighbours."""
+    near = places[np.argsort(np.linalg.norm(places - row, axis=1), kind="stable")[:NEIGHBOURHOOD]]
+    mean = near.mean(axis=0)
+    variances, axes = np.linalg.eigh((near - mean).T @ (near - mean))
+    ratio = variances * len(near) / variances.sum()
+    return mean + axes @ (ratio**4 / (ratio**4 + 1) * (axes.T @ (row - mean)))
+
+
+def test_against_the_eigenvectors():
+    rows = surface(200, 0.1)[1]
+    new = surface(10, 0.3, seed=1)[1]
+    for some in (rows, new):
+        expected = np.stack([by_eigenvectors(row, rows) for row in some])
+        assert on_planes(some, rows) == pytest.approx(expected, abs=1e-9)
+
+
+def test_noise_goes_and_the_surface_stays():
+    clean, noisy = surface(1000, 0.05)
+    before, after = (np.linalg.norm(z - clean, axis=1).mean() for z in (noisy, on_planes(noisy, noisy)))
+    assert after < 0.75 * before
+    assert np.abs(on_planes(clean, clean) - clean).max() < 0.05
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scale_and_place_do_not_matter(dtype):
+    rows = surface(300, 0.1)[1].astype(dtype)
+    laid = on_planes(rows, rows)
+    assert laid.dtype == dtype
+    assert on_planes(rows * dtype(1e4), rows * dtype(1e4)) / 1e4 == pytest.approx(laid, abs=1e-4)
+    assert on_planes(rows + dtype(3), rows + dtype(3)) - 3 == pytest.approx(laid, abs=1e-3)
+
+
+def test_rows_laid_one_by_one_or_all_at_once():
+    rows = surface(300, 0.1)[1]
+    assert on_planes(rows[7:8], rows) == pytest.approx(on_planes(rows, rows)[7:8], abs=1e-9)
+
+
+def test_few_and_equal_rows():
+    few = surface(5, 0.1)[1]
+    assert on_planes(few, few).shape == few.shape
+    same = np.ones((50, 4))
+    assert on_planes(same, same) == pytest.approx(same)
+    assert np.isfinite(on_planes(same + 1, same)).all()
+
+
+def test_a_fit_with_more_rows_than_the_limit_leaves_them_where_they_are(monkeypatch):
+    digits = load_digits(return_X_y=True)
+    data = corrupted_pair(*digits, 120, 120, 0.6, random_state=0)
+    laid = ha.HarmonicAlignment(random_state=0).fit([data.x, data.y])
+    joint = laid.joint_
+    assert joint.graph.rows == pytest.approx(on_planes(joint.coordinates, joint.coordinates))
+    assert laid.transform(data.x, dataset=0) == pytest.approx(laid.embedding_[0], abs=1e-6)
+    monkeypatch.setattr(models, "PLANE_ROWS", 239)
+    plain = ha.HarmonicAlignment(random_state=0).fit([data.x, data.y])
+    assert plain.joint_.places is None
+    assert plain.joint_.coordinates is plain.joint_.graph.rows
+    assert plain.joint_.coordinates == pytest.approx(joint.coordinates)
+    assert plain.transform(data.x, dataset=0) == pytest.approx(plain.embedding_[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [300, 9000])
+def test_by_torch(n, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from harmonicalign.backends import torch_joint
+
+    monkeypatch.setattr(torch_joint, "EXACT_BELOW", 1000)
+    rows = surface(n, 0.05)[1]
+    parts = [torch.from_numpy(rows[:100]), torch.from_numpy(rows[100:])]
+    laid, places = torch_joint.on_planes(parts, NEIGHBOURHOOD, 0)
+    assert [len(part) for part in laid] == [100, n - 100]
+    assert places == pytest.approx(rows)
+    off = np.linalg.norm(torch.cat(laid).numpy() - on_planes(rows, rows), axis=1)
+    # An inverted file misses a neighbour here and there.
+    assert np.median(off) < 1e-6
+    assert off.mean() < (1e-6 if n == 300 else 5e-3)
