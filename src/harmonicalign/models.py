@@ -253,9 +253,7 @@ def _joint_map(z: Sequence[Any], anisotropy: float, seed: int, device: Any) -> J
     if n <= PLANE_ROWS:
         if device == "cpu":
             places = np.vstack(list(z))
-            with threadpool_limits(1, user_api="blas"):
-                laid = on_planes(places, places)
-            flat = np.split(laid, np.cumsum([len(part) for part in z])[:-1])
+            flat = np.split(on_planes(places, places), np.cumsum([len(part) for part in z])[:-1])
         else:
             from harmonicalign.backends import torch_joint
 

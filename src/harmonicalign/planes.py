@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from harmonicalign.backends import cpu
 
@@ -26,6 +27,9 @@ NEIGHBOURHOOD = 31
 
 PLANE_ROWS = 100_000
 """With more rows than this, rows stay where they are: neighbours are near, and the search is dear."""
+
+_STEP = 256
+"""Rows laid at once: few enough that their matrices stay in the cache."""
 
 
 def on_planes(rows: Array, places: Array) -> Array:
@@ -56,5 +60,7 @@ def on_planes(rows: Array, places: Array) -> Array:
         weights = np.linalg.solve(square @ square + np.eye(gram.shape[1]), square @ (gram @ (seen / average)))
         out[some] = (mean + weights.transpose(0, 2, 1).astype(rows.dtype) @ near)[:, 0]
 
-    cpu.in_threads(lay, cpu.row_slices(len(rows), 4 * NEIGHBOURHOOD * (8 * NEIGHBOURHOOD + rows.shape[1])))
+    with threadpool_limits(1, user_api="blas"):
+        # The matrices are small: threads serve better side by side than within one product.
+        cpu.in_threads(lay, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
     return out

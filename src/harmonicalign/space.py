@@ -50,8 +50,12 @@ class LocalShift:
         weights = _gaussian(distances, distances[:, -1:])
         weights /= weights.sum(axis=1, keepdims=True)
         moved = z.copy()
-        for j in range(indices.shape[1]):
-            moved += weights[:, j, None] * self.displacement[indices[:, j]]
+
+        def move(rows: slice) -> None:
+            for j in range(indices.shape[1]):
+                moved[rows] += weights[rows, j, None] * self.displacement[indices[rows, j]]
+
+        cpu.in_threads(move, cpu.row_slices(len(z), 64 * z.shape[1]))
         return np.asarray(moved)
 
 

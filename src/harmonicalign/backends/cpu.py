@@ -291,11 +291,14 @@ def row_distances(queries: Array, x: Array, indices: Array) -> Array:
     """Distances from each query to the rows of `x` that its row of `indices` names, in float64."""
     scale = _unit_scale(queries, x)
     out = np.empty(indices.shape, dtype=np.float64)
-    for rows in row_slices(len(queries), 8 * indices.shape[1] * x.shape[1]):
-        neighbours = x[indices[rows]].astype(np.float64)
+
+    def measure(rows: slice) -> None:
+        neighbours = x[indices[rows]].astype(np.float64, copy=False)
         neighbours -= queries[rows, None, :]
         neighbours /= scale
         out[rows] = np.sqrt(np.einsum("ijk,ijk->ij", neighbours, neighbours))
+
+    in_threads(measure, row_slices(len(queries), 64 * indices.shape[1] * x.shape[1]))
     out *= scale
     return out
 
