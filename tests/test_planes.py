@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import harmonicalign as ha
-from harmonicalign import models
+from harmonicalign import confidence, models
+from harmonicalign.confidence import placed_confidence, row_confidence
 from harmonicalign.datasets import corrupted_pair
 from harmonicalign.planes import NEIGHBOURHOOD, on_planes
 
@@ -95,3 +96,16 @@ def test_by_torch(n, monkeypatch):
     # An inverted file misses a neighbour here and there.
     assert np.median(off) < 1e-6
     assert off.mean() < (1e-6 if n == 300 else 5e-3)
+
+
+def test_confidence_between_laid_rows_tells_more(monkeypatch):
+    # Two noisy samples of one surface; the second lacks a corner of it.
+    x = surface(600, 0.2)[1]
+    y = surface(600, 0.2, seed=1)[1]
+    y = y[surface(600, 0.2, seed=1)[0][:, 0] > -1]
+    alone = surface(600, 0.2)[0][:, 0] < -1.2
+    laid, plain = placed_confidence([x, y])[0], row_confidence([x, y], n_smooth=4)[0]
+    assert laid[alone].mean() < plain[alone].mean() - 0.05
+    assert laid[~alone].mean() > plain[~alone].mean() - 0.01
+    monkeypatch.setattr(confidence, "PLANE_ROWS", len(x) + len(y) - 1)
+    np.testing.assert_array_equal(placed_confidence([x, y])[0], row_confidence([x, y], n_smooth=4)[0])

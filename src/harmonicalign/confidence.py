@@ -8,12 +8,25 @@ from typing import Any
 import numpy as np
 
 from harmonicalign.backends import cpu
+from harmonicalign.planes import PLANE_ROWS, on_planes
 
-__all__ = ["row_confidence"]
+__all__ = ["placed_confidence", "row_confidence"]
 
 Array = np.ndarray[Any, Any]
 
 _MOST_SAMPLED = 3000
+
+
+def placed_confidence(coordinates: Sequence[Array], random_state: int = 0) -> list[Array]:
+    """Confidence of rows where an alignment placed them, before any was moved towards another.
+
+    As `row_confidence`, between rows laid onto the planes of their neighbours: noise has rows as far
+    from their own dataset as from another, and there is less of it there.
+    """
+    if sum(map(len, coordinates)) <= PLANE_ROWS:
+        rows = np.vstack(list(coordinates))
+        coordinates = np.split(on_planes(rows, rows), np.cumsum([len(c) for c in coordinates])[:-1])
+    return row_confidence(coordinates, n_smooth=4, random_state=random_state)
 
 
 def row_confidence(

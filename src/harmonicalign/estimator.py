@@ -19,7 +19,7 @@ from harmonicalign._validation import check_data, check_integer, random_state_fr
 from harmonicalign.align import MultiAlignment
 from harmonicalign.anchors import known_pairs
 from harmonicalign.backends.devices import resolve as resolve_device
-from harmonicalign.confidence import row_confidence
+from harmonicalign.confidence import placed_confidence, row_confidence
 from harmonicalign.distributed.inputs import holds_dask
 from harmonicalign.harmonics import Harmonics
 from harmonicalign.joint import Joint, joint_geometry
@@ -334,7 +334,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             model.space.place_rigidly(i, model.reductions[i].apply(rows), self._link(i, signals))
             for i, (rows, signals) in enumerate(parts)
         ]
-        return row_confidence(rigid, n_smooth=4, random_state=self._seed)
+        return placed_confidence(rigid, self._seed)
 
     @property
     def n_neighbors_(self) -> list[int]:

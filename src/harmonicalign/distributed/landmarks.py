@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from harmonicalign._validation import check_data, check_integer, check_rows
 from harmonicalign.backends import cpu
-from harmonicalign.confidence import row_confidence
+from harmonicalign.confidence import placed_confidence
 from harmonicalign.distributed.blocks import (
     as_blocks,
     blocks_of,
@@ -289,7 +289,7 @@ def _support(place: Any, *matrices: Any) -> list[tuple[Array, Array]]:
     """Rigid coordinates and confidence of the landmarks of every dataset."""
     parts = zip(*_halves(*matrices), strict=True)
     placed = [_rigidly(place, i, rows, signals) for i, (rows, signals) in enumerate(parts)]
-    return list(zip(placed, row_confidence(placed, n_smooth=4), strict=True))
+    return list(zip(placed, placed_confidence(placed), strict=True))
 
 
 def _support_block(
