@@ -167,5 +167,5 @@ def test_chromatin_is_aligned_through_gene_activity(caplog):
     again = scverse.align(data, peaks="atac", genes=genes, normalize=True, use_rep={"atac": "lsi"})
     assert "built on single peaks" not in caplog.text  # a reduction was given
     assert again._inputs.datasets[1].shape == (120, 20)
-    scverse.impute(data, model, source="rna", target="atac", variables=["G0"])
+    scverse.impute(data, again, source="rna", target="atac", variables=["G0"])
     assert "G0" in atac.obsm["harmonic_imputed"]

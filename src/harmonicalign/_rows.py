@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["find_rows"]
+__all__ = ["find_rows", "same_matrix"]
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +30,11 @@ def find_rows(known: Any, rows: Any) -> Array:
     equal = _equal_rows(known[candidate[found]], rows[found])
     out[found[equal]] = candidate[found[equal]]
     return out
+
+
+def same_matrix(a: Any, b: Any) -> bool:
+    """Whether two matrices, dense or sparse, are equal in every entry."""
+    return a is b or (a.shape == b.shape and bool(_equal_rows(a, b).all()))
 
 
 def _hashes(x: Any, multipliers: Array) -> Array:

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
 from harmonicalign._progress import Progress, fit_plan
+from harmonicalign._rows import same_matrix
 from harmonicalign.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
 from harmonicalign.anchors import known_pairs
 from harmonicalign.backends import cpu
@@ -224,7 +225,8 @@ def fit_refined(
     significance = max((r.significance for r in chosen_pairs.values()), key=lambda test: test.p)
     _warn_of_chance(significance)
     with progress.stage("joint space"), threadpool_limits(1, user_api="blas"):
-        space = joint_space(sides, parents, order, chosen_pairs, seed)
+        own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
+        space = joint_space(sides, parents, order, chosen_pairs, seed, own_columns=own)
         parts = [(i, c, s) for i, ((_, c), s) in enumerate(zip(reductions, signals, strict=True))]
         if device == "cpu":
             # Mostly passes of numpy over all rows, each in one thread: datasets go side by side.
@@ -253,7 +255,10 @@ def _joint_map(z: Sequence[Any], anisotropy: float, seed: int, device: Any) -> J
     if n <= PLANE_ROWS:
         if device == "cpu":
             places = np.vstack(list(z))
-            flat = np.split(on_planes(places, places), np.cumsum([len(part) for part in z])[:-1])
+            # The matrices are small: threads serve better side by side than within one product.
+            with threadpool_limits(1, user_api="blas"):
+                laid = on_planes(places, places)
+            flat = np.split(laid, np.cumsum([len(part) for part in z])[:-1])
         else:
             from harmonicalign.backends import torch_joint
 

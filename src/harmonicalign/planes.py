@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from harmonicalign.backends import cpu
 
@@ -60,7 +59,5 @@ def on_planes(rows: Array, places: Array) -> Array:
         weights = np.linalg.solve(square @ square + np.eye(gram.shape[1]), square @ (gram @ (seen / average)))
         out[some] = (mean + weights.transpose(0, 2, 1).astype(rows.dtype) @ near)[:, 0]
 
-    with threadpool_limits(1, user_api="blas"):
-        # The matrices are small: threads serve better side by side than within one product.
-        cpu.in_threads(lay, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
+    cpu.in_threads(lay, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
     return out

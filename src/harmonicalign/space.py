@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
@@ -70,9 +71,10 @@ class JointSpace:
     component_maps, signal_maps
         For every dataset, the maps of its principal components and of its signals.
     balance
-        How much the signals count beside the components: φ², the squared share of what corresponds.
-        Anchors are found with φ, because signals that are compared directly are sure; where rows end
-        up counts what is complete, and signals that correspond only in part are less so.
+        How much the signals count beside the components: (φ ρ)², with φ the share of the signals that
+        corresponds and ρ that of the components which the signals know. Anchors are found with φ,
+        because signals that are compared directly are sure; where rows end up counts what is
+        complete, and signals that correspond or know a row only in part are less so.
     shifts
         For every dataset, what remains to be moved locally; None for the root.
     bridges
@@ -205,6 +207,8 @@ def joint_space(
     order: Sequence[int],
     refinements: Mapping[int, Refinement],
     random_state: int = 0,
+    *,
+    own_columns: bool = True,
 ) -> JointSpace:
     """One space for all datasets.
 
@@ -218,6 +222,8 @@ def joint_space(
         For every dataset but the root, its refinement with its parent as the first side.
     random_state
         Seed of joint principal components and samples.
+    own_columns
+        Whether the signals are the columns that the components were made of, and so know all of them.
     """
     root = order[0]
     width = sides[root].components.shape[1]
@@ -237,16 +243,32 @@ def joint_space(
     origin, signal_origin = np.mean(origins, axis=0), np.mean(signal_origins, axis=0)
     n = len(sides)
     found = pooled_correspondence(list(refinements.values()))
+    into_signals = signal_maps(sides, [signal_origin - offsets[i] for i in range(n)], found, random_state)
+    known = 1.0
+    if not own_columns:
+        pairs = zip(sides, into_signals, strict=True)
+        known = float(np.mean([_explained(side.components, m.apply(side.signals)) for side, m in pairs]))
     space = JointSpace(
         parents=tuple(parents),
         component_maps=tuple(LinearMap(to_root[i].matrix, to_root[i].shift - origin) for i in range(n)),
-        signal_maps=signal_maps(sides, [signal_origin - offsets[i] for i in range(n)], found, random_state),
-        balance=found.share**2,
+        signal_maps=into_signals,
+        balance=(found.share * known) ** 2,
         shifts=(),
         bridges=(None,) * n,
     )
     z = [space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides)]
     return replace(space, shifts=_local_shifts(z, order, random_state))
+
+
+def _explained(components: Array, signals: Array) -> float:
+    """Share of the components' variance that the signals explain, less what as much noise would explain."""
+    wanted, given = components - components.mean(axis=0), signals - signals.mean(axis=0)
+    basis = scipy.linalg.orth(given)
+    total, left = np.sum(wanted**2), len(wanted) - 1 - basis.shape[1]
+    if total == 0 or left <= 0:
+        return 1.0
+    unexplained = 1 - np.sum((basis.T @ wanted) ** 2) / total
+    return float(np.clip(1 - unexplained * (len(wanted) - 1) / left, 0, 1))
 
 
 def _local_shifts(
