@@ -85,12 +85,12 @@ def align(datasets: list[Any], **options: Any) -> HarmonicAlignment:
 
 
 def coordinates(model: HarmonicAlignment) -> list[Any]:
-    return model.joint_.split(model.joint_.graph.rows)
+    return model.joint_.split(model.joint_.coordinates)
 
 
 def corrected(x: Any, y: Any) -> Any:
     model = align([x, y])
-    return correct([x, y], coordinates(model), 0, confidence=model.confidence_)[1]
+    return correct([x, y], coordinates(model), 0)[1]
 
 
 def quantile_matched(x: Any, y: Any) -> Any:
@@ -115,15 +115,15 @@ def cytometry() -> None:
     for person, month in PAIRS:
         (x, y), (_, labels) = days(person, month)
         model = align([x, y])
-        z, sure = coordinates(model), model.confidence_
-        fixed = correct([x, y], z, 0, confidence=sure)[1]
+        z = coordinates(model)
+        fixed = correct([x, y], z, 0)[1]
         halves = np.random.RandomState(0).permutation(len(x))
         apart = [denoise(v, balanced_transitions([v])).values for v in (x, y)]
-        together = balanced_transitions(z, confidence=sure)
+        together = balanced_transitions(z)
         joint, joint_fixed = (denoise(np.vstack([x, v]), together) for v in (y, fixed))
         shares = [emd(d.values[: len(x)], d.values[len(x) :]) / emd(*apart) for d in (joint, joint_fixed)]
         itself = align([x, x])
-        change = np.abs(correct([x, x], coordinates(itself), 0, confidence=itself.confidence_)[1] - x).max()
+        change = np.abs(correct([x, x], coordinates(itself), 0)[1] - x).max()
         print(
             f"{f'{person} {month}':>12} {emd(x, y):6.3f} "
             f"{emd(x[halves[::2]], x[halves[1::2]]) / emd(x, y):7.3f} | "

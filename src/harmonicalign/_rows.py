@@ -11,6 +11,9 @@ __all__ = ["find_rows", "same_matrix"]
 
 Array = np.ndarray[Any, Any]
 
+_BLOCK = 1 << 16
+"""Entries hashed at once: few enough to stay in the cache."""
+
 
 def find_rows(known: Any, rows: Any) -> Array:
     """For every row its number among `known` rows, or −1; equality is exact, entry by entry.
@@ -43,9 +46,11 @@ def _hashes(x: Any, multipliers: Array) -> Array:
         terms = _bits(csr.data) * multipliers[csr.indices]
         sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
         return np.asarray(sums[csr.indptr[1:]] - sums[csr.indptr[:-1]])
-    out = np.zeros(len(x), dtype=np.uint64)
-    for j, multiplier in enumerate(multipliers):
-        out += _bits(x[:, j]) * multiplier
+    out = np.empty(len(x), dtype=np.uint64)
+    step = max(1, _BLOCK // x.shape[1])
+    for start in range(0, len(x), step):
+        rows = slice(start, start + step)
+        out[rows] = (_bits(x[rows]) * multipliers).sum(axis=1, dtype=np.uint64)
     return out
 
 
