@@ -319,11 +319,15 @@ def test_multi_blocks_widen_and_the_common_frame_does_not():
 
 
 def test_manifolds_default_is_below_unaligned():
-    cell = cell_of(MANIFOLDS, manifold="Swiss roll", density=1.0, noise=0.1)
-    outcome = MANIFOLDS.measure(QUICK, cell)
-    found = by_method(outcome, "error")
-    assert found["default"] < 0.7 * found["none"]
-    assert found["procrustes"] < 0.15
+    # One draw of 200 points says little, hence three manifolds.
+    names = ("Swiss roll", "tree", "sphere")
+    cells = [cell_of(MANIFOLDS, manifold=name, density=1.0, noise=0.1) for name in names]
+    outcomes = [MANIFOLDS.measure(QUICK, cell) for cell in cells]
+    errors = [by_method(outcome, "error") for outcome in outcomes]
+    mean = {method: np.mean([found[method] for found in errors]) for method in errors[0]}
+    assert mean["default"] < 0.7 * mean["none"]
+    assert mean["procrustes"] < 0.15
+    cell, outcome = cells[0], outcomes[0]
     assert len(outcome.extra["after"][1]) == cell["size"]
 
 
