@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from harmonicalign.backends import cpu
-from harmonicalign.planes import PLANE_ROWS, on_planes
+from harmonicalign.planes import PLANE_ROWS, laid_together
 
 __all__ = ["placed_confidence", "row_confidence"]
 
@@ -24,8 +24,7 @@ def placed_confidence(coordinates: Sequence[Array], random_state: int = 0) -> li
     from their own dataset as from another, and there is less of it there.
     """
     if sum(map(len, coordinates)) <= PLANE_ROWS:
-        rows = np.vstack(list(coordinates))
-        coordinates = np.split(on_planes(rows, rows), np.cumsum([len(c) for c in coordinates])[:-1])
+        coordinates = laid_together(coordinates)[0]
     return row_confidence(coordinates, n_smooth=4, random_state=random_state)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harmonicalign.graph import EXACT_ROWS
+from harmonicalign.planes import PLANE_ROWS
 
 __all__ = ["NotEnoughMemoryError", "available_bytes", "check", "planned_bytes", "told"]
 
@@ -19,6 +20,9 @@ _BUFFERS, _LEAST = 64 * 2**20, 250 * 2**20
 
 _JOINT_ROW = 4600
 """Refined, per row: joint coordinates, neighbours, kernel, harmonics and embedding of 50 columns each."""
+
+_PLANE_ROW = 2300
+"""Refined, per row while rows are laid onto planes: where they were, and their neighbourhoods."""
 
 _PER_PAIR_KEPT, _PER_PAIR_BUILT = 8, 18
 """Paper, up to 10,000 rows: bytes per pair of rows of a kernel that is kept, and of one being built."""
@@ -78,7 +82,7 @@ def planned_bytes(
         size * max(0, width - _PCA_WIDTH) * itemsize for size, width in zip(sizes, widths, strict=True)
     )
     spectra = sum(8 * k * min(size, n_landmarks) for size, k in zip(sizes, n_harmonics, strict=True))
-    rows = n * _JOINT_ROW + beyond
+    rows = n * (_JOINT_ROW + (_PLANE_ROW if n <= PLANE_ROWS else 0)) + beyond
     return max(_LEAST, _BUFFERS + rows + 3 * spectra + 16 * landmarks * n_signals)
 
 

@@ -23,7 +23,7 @@ from harmonicalign.correspondence import Correspondence
 from harmonicalign.graph import kernel_graph
 from harmonicalign.harmonics import Harmonics, harmonics
 from harmonicalign.joint import Joint, joint_geometry, synchronize, unified_blocks
-from harmonicalign.planes import NEIGHBOURHOOD, PLANE_ROWS, on_planes
+from harmonicalign.planes import NEIGHBOURHOOD, PLANE_ROWS, laid_together
 from harmonicalign.reduction import Reduction, reduce_rows
 from harmonicalign.refine import Refinement, Side, refine, unit_rows
 from harmonicalign.settings import Settings, resolve
@@ -254,11 +254,9 @@ def _joint_map(z: Sequence[Any], anisotropy: float, seed: int, device: Any) -> J
     flat, places = z, None
     if n <= PLANE_ROWS:
         if device == "cpu":
-            places = np.vstack(list(z))
             # The matrices are small: threads serve better side by side than within one product.
             with threadpool_limits(1, user_api="blas"):
-                laid = on_planes(places, places)
-            flat = np.split(laid, np.cumsum([len(part) for part in z])[:-1])
+                flat, places = laid_together(z)
         else:
             from harmonicalign.backends import torch_joint
 

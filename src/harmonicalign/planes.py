@@ -11,13 +11,14 @@ whose dimension follows from the data: two on a surface, some ten among images.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from harmonicalign.backends import cpu
 
-__all__ = ["NEIGHBOURHOOD", "PLANE_ROWS", "on_planes"]
+__all__ = ["NEIGHBOURHOOD", "PLANE_ROWS", "laid_together", "on_planes"]
 
 Array = np.ndarray[Any, Any]
 
@@ -29,6 +30,12 @@ PLANE_ROWS = 100_000
 
 _STEP = 256
 """Rows laid at once: few enough that their matrices stay in the cache."""
+
+
+def laid_together(parts: Sequence[Array]) -> tuple[list[Array], Array]:
+    """Rows of several datasets laid onto the planes of all of them, and where they were, in one matrix."""
+    places = np.vstack(list(parts))
+    return np.split(on_planes(places, places), np.cumsum([len(part) for part in parts])[:-1]), places
 
 
 def on_planes(rows: Array, places: Array) -> Array:

@@ -10,7 +10,7 @@ in which now all features take part, whether they correspond or not. Anchors, ma
 weights improve each other for a few rounds. The share φ of the signals' energy that corresponds
 balances mapped coordinates Q against the weighted signals S, which are compared column by column:
 ``J = [(1 − φ) Q, φ S]``, the rows of both at unit length. (`harmonicalign.space`, which places all rows
-in the end, has φ² there.)
+in the end, has another balance there.)
 
 Several explanations of the two datasets are tried, from the simplest: nothing needs to be done; the
 columns correspond up to an offset; only some do, found from the columns or from the harmonics. A
