@@ -312,12 +312,11 @@ def test_two_days_of_blood(data_dir):
     pooled = np.vstack(raw)
     x, y = ((v - pooled.mean(axis=0)) / pooled.std(axis=0) for v in raw)
     model = HarmonicAlignment(random_state=0).fit([x, y])
-    z, sure = model.joint_.split(model.joint_.graph.rows), model.confidence_
-    fixed = correct([x, y], z, 0, confidence=sure)[1]
+    fixed = model.correct(reference=0)[1]
     assert earth_movers_distance(x, fixed).mean() < 0.25 * earth_movers_distance(x, y).mean()
     above = np.triu_indices(25, 1)
     assert np.corrcoef(np.corrcoef(y.T)[above], np.corrcoef(fixed.T)[above])[0, 1] > 0.95
-    together = denoise(np.vstack([x, y]), balanced_transitions(z, confidence=sure)).values
+    together = model.denoise(np.vstack([x, y])).values
     apart = [denoise(v, balanced_transitions([v])).values for v in (x, y)]
     left = earth_movers_distance(together[: len(x)], together[len(x) :]).mean()
     assert left < 0.1 * earth_movers_distance(*apart).mean()

@@ -93,8 +93,8 @@ def plan(n, method="refined", width=50, k=50, **options):
         ("paper", 3000, 100, 292),
         ("paper", 5000, 100, 799),
         ("refined", 2000, 50, 236),
-        ("refined", 10_000, 50, 140),
-        ("refined", 40_000, 50, 375),
+        ("refined", 10_000, 50, 195),
+        ("refined", 40_000, 50, 617),
         ("refined", 150_000, 50, 1230),
     ],
 )
