@@ -22,10 +22,13 @@ def rotated_mixtures(seed):
     return x, y, labels_x, labels_y
 
 
+MEETING = {"columns": ((2, 2),), "correspondence_weight": 10, "max_iter": 1000, "window": 250, **SMALL}
+
+
 @pytest.fixture(scope="module")
 def trained():
     x, y, labels_x, labels_y = rotated_mixtures(0)
-    return MAGAN(columns=((2, 2),), max_iter=1000, window=250, **SMALL).fit([x, y]), x, y, labels_x, labels_y
+    return MAGAN(**MEETING, device="cpu").fit([x, y]), x, y, labels_x, labels_y
 
 
 def test_rotated_mixtures_meet_through_one_known_column(trained):
@@ -33,6 +36,14 @@ def test_rotated_mixtures_meet_through_one_known_column(trained):
     assert transfer_accuracy([x, y], labels_x, labels_y) < 0.1
     assert transfer_accuracy(fit.embeddings, labels_x, labels_y) > 0.95
     np.testing.assert_array_equal(fit.embeddings[0], x)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_mixtures_meet_on_a_gpu_too():
+    x, y, labels_x, labels_y = rotated_mixtures(0)
+    fit = MAGAN(**MEETING, device="cuda").fit([x, y])
+    assert transfer_accuracy(fit.embeddings, labels_x, labels_y) > 0.95
+    assert fit.history_["reconstruction"][-50:].mean() < 0.2 * fit.history_["reconstruction"][:5].mean()
 
 
 def test_training_curves_are_kept_and_fall(trained):

@@ -11,7 +11,7 @@ import numpy as np
 from harmonicalign.experiments import _paired
 from harmonicalign.experiments._data import seed_of
 from harmonicalign.experiments._figures import curve, figure, finish, label, methods_in, style
-from harmonicalign.experiments._methods import embed, names
+from harmonicalign.experiments._methods import QUICK_MAGAN, embed, names
 from harmonicalign.experiments._runner import Cell, Experiment, Outcome, Plan, Summary
 from harmonicalign.experiments._tables import Row
 from harmonicalign.experiments._training import keep_curves, training_outputs
@@ -23,7 +23,7 @@ FORMS = {"independent": "independent SVDs", "shared": "shared signals"}
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """Every data set, form, method and repeat; MAGAN once."""
+    """Every data set, form, method and repeat."""
     files = _named(plan)
     if plan.quick:
         sets = ["interleaved digits"]
@@ -40,7 +40,7 @@ def cells(plan: Plan) -> list[Cell]:
             out += [
                 {"set": name, "form": form, "method": method, "repeat": repeat}
                 for method in methods
-                for repeat in plan.repeats(full=1 if method == "magan" else 3, quick=1)
+                for repeat in plan.repeats(full=3, quick=1)
             ]
     out.sort(key=lambda cell: (sets.index(cell["set"]), cell["repeat"]))  # what is loaded is used at once
     sizes = [Path(path).stat().st_size for path in files]
@@ -81,15 +81,15 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
     shuffle = rng.permutation(len(pair.y))
     width = min(pair.x.shape[1], pair.y.shape[1])
     options: dict[str, Any] = {}
-    if method == "magan":
-        options = {"correspondence_weight": 1.0, "max_iter": 250 if plan.quick else 2000}
+    if method == "magan" and plan.quick:
+        options = QUICK_MAGAN
     if cell["form"] == "shared":
         assert pair.signals is not None
         signals = [pair.signals[0], pair.signals[1][shuffle]]
         if method == "magan" and pair.n_links > 50:
-            options["n_components"] = 50
+            options = options | {"n_components": 50}
         if method == "mnn" and pair.n_links < 3:
-            options["cosine"] = False
+            options = {"cosine": False}
         found = embed(method, [pair.x, pair.y[shuffle]], signals=signals, seed=cell["repeat"], **options)
     else:
         # As if the components of two separate decompositions corresponded, which they do not.
