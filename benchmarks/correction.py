@@ -89,8 +89,7 @@ def coordinates(model: HarmonicAlignment) -> list[Any]:
 
 
 def corrected(x: Any, y: Any) -> Any:
-    model = align([x, y])
-    return correct([x, y], coordinates(model), 0)[1]
+    return align([x, y]).correct(reference=0)[1]
 
 
 def quantile_matched(x: Any, y: Any) -> Any:
@@ -107,30 +106,29 @@ PAIRS = [(person, month) for person in (1, 2) for month in ("baseline", "3month"
 
 
 def cytometry() -> None:
-    print("EMD between the days, mean of 25 markers, as a share of the uncorrected")
+    print("EMD between the days, mean of 25 markers, as a share of the uncorrected; 5-NN within a day")
     print(
-        f"{'pair':>12} {'EMD':>6} {'halves':>7} | {'correct':>7} {'5-NN':>13} {'corr of corr':>12} | "
+        f"{'pair':>12} {'EMD':>6} {'halves':>7} | {'correct':>7} {'corr of corr':>12} "
+        f"{'5-NN day 1':>10} {'day 2':>5} {'2 onto 1':>8} {'1 onto 2':>8} | "
         f"{'EMD denoised':>12} {'t':>3} {'aligned':>8} {'+ correct':>9} {'5-NN':>13} | {'onto itself':>11}"
     )
     for person, month in PAIRS:
-        (x, y), (_, labels) = days(person, month)
+        (x, y), labels = days(person, month)
         model = align([x, y])
-        z = coordinates(model)
-        fixed = correct([x, y], z, 0)[1]
+        fixed, back = model.correct(reference=0)[1], model.correct(reference=1)[0]
         halves = np.random.RandomState(0).permutation(len(x))
         apart = [denoise(v, balanced_transitions([v])).values for v in (x, y)]
-        together = balanced_transitions(z)
-        joint, joint_fixed = (denoise(np.vstack([x, v]), together) for v in (y, fixed))
+        joint, joint_fixed = (model.denoise(np.vstack([x, v])) for v in (y, fixed))
         shares = [emd(d.values[: len(x)], d.values[len(x) :]) / emd(*apart) for d in (joint, joint_fixed)]
-        itself = align([x, x])
-        change = np.abs(correct([x, x], coordinates(itself), 0)[1] - x).max()
+        change = np.abs(align([x, x]).correct(reference=0)[1] - x).max()
         print(
             f"{f'{person} {month}':>12} {emd(x, y):6.3f} "
             f"{emd(x[halves[::2]], x[halves[1::2]]) / emd(x, y):7.3f} | "
-            f"{emd(x, fixed) / emd(x, y):7.3f} {agreement(y, labels):.3f} > {agreement(fixed, labels):.3f} "
-            f"{correlation_of_correlations(y, fixed):12.3f} | {emd(*apart):12.3f} {joint.t:3d} "
-            f"{shares[0]:8.3f} {shares[1]:9.3f} "
-            f"{agreement(apart[1], labels):.3f} > {agreement(joint.values[len(x) :], labels):.3f} | "
+            f"{emd(x, fixed) / emd(x, y):7.3f} {correlation_of_correlations(y, fixed):12.3f} "
+            f"{agreement(x, labels[0]):10.3f} {agreement(y, labels[1]):5.3f} "
+            f"{agreement(fixed, labels[1]):8.3f} {agreement(back, labels[0]):8.3f} | "
+            f"{emd(*apart):12.3f} {joint.t:3d} {shares[0]:8.3f} {shares[1]:9.3f} "
+            f"{agreement(apart[1], labels[1]):.3f} > {agreement(joint.values[len(x) :], labels[1]):.3f} | "
             f"{change:11.1e}"
         )
 

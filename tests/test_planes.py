@@ -81,6 +81,23 @@ def test_a_fit_with_more_rows_than_the_limit_leaves_them_where_they_are(monkeypa
     assert plain.transform(data.x, dataset=0) == pytest.approx(plain.embedding_[0], abs=1e-6)
 
 
+def test_rows_of_an_added_dataset_span_planes_too():
+    digits = load_digits(return_X_y=True)
+    data = corrupted_pair(*digits, 120, 120, 0.6, random_state=0)
+    model = ha.HarmonicAlignment(random_state=0).fit([data.x[:60], data.y])
+    joint = model.joint_
+    added = model.add(data.x[60:])
+    z = added[:, -joint.coordinates.shape[1] :]
+    laid = on_planes(z, np.vstack([joint.coordinates, z]))
+    expected = joint.harmonics.extend(joint.graph.extend(laid)) * joint.harmonics.frequencies
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert added[:, : expected.shape[1]] == pytest.approx(expected, abs=1e-9)
+    # A single new row of it stands for itself.
+    apart = model.transform(data.x[60:] + 1e-9, dataset=2)
+    assert apart[:, expected.shape[1] :] == pytest.approx(z, abs=1e-6)
+    assert np.abs(apart[:, : expected.shape[1]] - expected).max() > 1e-3
+
+
 @pytest.mark.parametrize("n", [300, 9000])
 def test_by_torch(n, monkeypatch):
     torch = pytest.importorskip("torch", reason="torch is not installed")

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign.backends import cpu
+
 __all__ = ["find_rows", "same_matrix"]
 
 Array = np.ndarray[Any, Any]
@@ -47,10 +49,12 @@ def _hashes(x: Any, multipliers: Array) -> Array:
         sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
         return np.asarray(sums[csr.indptr[1:]] - sums[csr.indptr[:-1]])
     out = np.empty(len(x), dtype=np.uint64)
-    step = max(1, _BLOCK // x.shape[1])
-    for start in range(0, len(x), step):
-        rows = slice(start, start + step)
+
+    def add_up(rows: slice) -> None:
         out[rows] = (_bits(x[rows]) * multipliers).sum(axis=1, dtype=np.uint64)
+
+    step = max(1, _BLOCK // x.shape[1])
+    cpu.in_threads(add_up, [slice(start, start + step) for start in range(0, len(x), step)])
     return out
 
 

@@ -541,7 +541,8 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             return self._extend(i, rows, rows)
         if signals is None and self._signals_given:
             raise ValueError("the model was fitted with signals=…; give those of the new rows too")
-        return self._extend(i, rows, self._by_name(X if signals is None else signals))
+        own = signals is None and self.signal_names_ is None
+        return self._extend(i, rows, rows if own else self._by_name(X if signals is None else signals))
 
     def _by_name(self, signals: Any) -> Any:
         """Signals of new rows, by name where the fit matched by name."""

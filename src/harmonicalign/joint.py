@@ -60,9 +60,19 @@ class Joint:
         assert rows is not None
         return rows
 
-    def extend(self, z: Array) -> Array:
-        """Values of the harmonics φ at new rows, from their aligned coordinates (Nyström)."""
-        flat = z if self.places is None else on_planes(z, self.places)
+    def extend(self, z: Array, *, together: bool = False) -> Array:
+        """Values of the harmonics φ at new rows, from their aligned coordinates (Nyström).
+
+        Parameters
+        ----------
+        z
+            Aligned coordinates of the new rows.
+        together
+            The rows are a dataset, and span planes as the rows here do; else each stands for itself.
+        """
+        flat = z
+        if self.places is not None:
+            flat = on_planes(z, np.vstack([self.places, z]) if together else self.places)
         return self.harmonics.extend(self.graph.extend(flat))
 
     def split(self, values: Array) -> list[Array]:

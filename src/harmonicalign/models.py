@@ -155,10 +155,13 @@ class RefinedModel:
         parts = zip(joint.split(joint.harmonics.phi), joint.split(joint.coordinates), strict=True)
         return [self._embed(phi, z) for phi, z in parts]
 
-    def place(self, i: int, rows: Any, signals: Any) -> Array:
-        """Coordinates of rows of dataset i: its maps, then Nyström's extension of the joint map."""
+    def place(self, i: int, rows: Any, signals: Any, *, together: bool = False) -> Array:
+        """Coordinates of rows of dataset i: its maps, then Nyström's extension of the joint map.
+
+        Rows that are placed `together` are all of a dataset, and tell of each other too.
+        """
         z = self.space.place(i, self.reductions[i].apply(rows), signals)
-        return self._embed(self.joint.extend(z), z)
+        return self._embed(self.joint.extend(z, together=together), z)
 
     def _embed(self, phi: Array, z: Array) -> Array:
         damping = (self.joint.harmonics.frequencies**self.t).astype(phi.dtype, copy=False)

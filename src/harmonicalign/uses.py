@@ -252,7 +252,8 @@ class AlignmentUses(DistributedFit):
         self.keys_ = self._inputs.keys
         for name in ("joint_", "confidence_"):
             vars(self).pop(name, None)
-        self.embedding_ = [*self.embedding_, self.model_.place(len(self.keys_) - 1, rows, shared)]
+        placed = self.model_.place(len(self.keys_) - 1, rows, shared, together=True)
+        self.embedding_ = [*self.embedding_, placed]
         return self.embedding_[-1]
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
