@@ -19,6 +19,7 @@ from harmonicalign.confidence import row_confidence
 from harmonicalign.correspondence import Correspondence, correspondence, learn_rotation, scores
 from harmonicalign.datasets import clusters_pair, swiss_roll
 from harmonicalign.links import link_signals
+from harmonicalign.planes import on_planes
 from harmonicalign.reduction import leading_axes, reduce_rows
 from harmonicalign.refine import LinearMap, Side, blend, component_maps, refine, signal_maps, unit_rows
 from harmonicalign.significance import _shuffled, false_discovery, permutation_test
@@ -863,12 +864,15 @@ def test_joint_space_of_a_star_whatever_the_order(chain):
             star.signal_maps[1].apply(r.centres[0][None]), abs=1e-9
         )
     z = [star.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides_)]
-    confidence = row_confidence(z)
-    second = towards_by_loops(z[1], confidence[1], z[2], confidence[2])
-    assert star.shifts[2].displacement == pytest.approx(second, abs=1e-6)
-    placed, support = np.r_[z[1], z[2] + second], np.r_[confidence[1], confidence[2]]
-    last = towards_by_loops(placed, support, z[0], confidence[0])
-    assert star.shifts[0].displacement == pytest.approx(last, abs=1e-6)
+    flat = [on_planes(rows, rows) for rows in z]
+    second, last = np.zeros_like(z[2]), np.zeros_like(z[0])
+    for _ in range(2):
+        confidence = row_confidence([z[0] + last, z[1], z[2] + second])
+        second = second + towards_by_loops(flat[1], confidence[1], flat[2] + second, confidence[2])
+        placed, support = np.r_[flat[1], flat[2] + second], np.r_[confidence[1], confidence[2]]
+        last = last + towards_by_loops(placed, support, flat[0] + last, confidence[0])
+    assert star.shifts[2].displacement == pytest.approx(second, abs=1e-5)
+    assert star.shifts[0].displacement == pytest.approx(last, abs=1e-5)
     assert star.shifts[0].places == pytest.approx(z[0])
 
 
@@ -900,7 +904,10 @@ def towards_by_loops(x, support_x, y, support_y):
     for i, distance in enumerate(cdist(y, y[anchored])):
         near = np.argsort(distance)[:k]
         weights = mass[anchored[near]] * np.exp(-((distance[near] / np.median(distance[near])) ** 2))
-        out[i] = support_y[i] * weights @ moves[near] / weights.sum()
+        weights /= weights.sum()
+        mean = weights @ moves[near]
+        spread = weights @ np.sum((moves[near] - mean) ** 2, axis=1) * np.sum(weights**2)
+        out[i] = support_y[i] * max(0, 1 - spread / (mean @ mean)) * mean
     return out
 
 
@@ -911,6 +918,18 @@ def test_rows_move_towards_their_anchors(rng, n_x, n_y):
     found = _towards_anchors(x, support_x, y, support_y)
     assert found == pytest.approx(towards_by_loops(x, support_x, y, support_y), abs=1e-5)
     assert np.array_equal(_towards_anchors(x, np.zeros(n_x), y, support_y), np.zeros_like(y))
+
+
+def test_what_chance_explains_does_not_move_rows(rng):
+    y = rng.randn(400, 3)
+    still, moved = (
+        _towards_anchors(rng.randn(400, 3) + offset, np.ones(400), y, np.ones(400))
+        for offset in (0, [1.5, 0, 0])
+    )
+    assert (still == 0).any()
+    assert np.linalg.norm(still, axis=1).mean() < 0.1
+    assert not (moved == 0).any()
+    assert moved[:, 0].mean() > 0.2
 
 
 def test_a_single_anchor_moves_all_rows(rng):
@@ -973,11 +992,12 @@ def test_a_dataset_joins_a_space(chain):
     signals = unit_rows(own + bridge.apply(rows))
     expected = blend(unit_rows(after.component_maps[2].apply(rows)), signals, before.balance)
     assert z == pytest.approx(expected)
-    support = row_confidence([placed, z], random_state=3)
     assert after.shifts[2].places == pytest.approx(z)
-    assert after.shifts[2].displacement == pytest.approx(
-        towards_by_loops(placed, support[0], z, support[1]), abs=1e-6
-    )
+    flat, there, move = on_planes(z, z), on_planes(placed, placed), np.zeros_like(z)
+    for _ in range(2):
+        support = row_confidence([placed, z + move], random_state=3)
+        move = move + towards_by_loops(there, support[0], flat + move, support[1])
+    assert after.shifts[2].displacement == pytest.approx(move, abs=1e-5)
     # Signals that are trusted wholly leave nothing to predict.
     full = replace(r, correspondence=replace(r.correspondence, weights=np.ones(10)))
     whole = before.joined_by(sides_[2], 1, sides_[1], full, placed, 0)

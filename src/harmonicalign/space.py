@@ -20,6 +20,7 @@ from harmonicalign.anchors import mutual_neighbours
 from harmonicalign.backends import cpu
 from harmonicalign.confidence import row_confidence
 from harmonicalign.correspondence import Correspondence
+from harmonicalign.planes import on_planes
 from harmonicalign.refine import LinearMap, Refinement, Side, blend, signal_maps, unit_rows
 
 __all__ = ["JointSpace", "LocalShift", "joint_space", "pooled_correspondence", "spanning_tree"]
@@ -28,6 +29,9 @@ Array = np.ndarray[Any, Any]
 
 _SUPPORT_POWER = 4
 """Anchors count by this power of the confidence of their rows, so that doubtful ones hardly do."""
+
+_ROUNDS = 2
+"""Rounds of local shifts."""
 
 
 @dataclass(frozen=True)
@@ -143,9 +147,7 @@ class JointSpace:
             bridges=(*self.bridges, bridge),
         )
         z = grown.place_rigidly(len(self.parents), side.components, side.signals)
-        support = row_confidence([placed, z], random_state=random_state)
-        shift = LocalShift(z, _towards_anchors(placed, support[0], z, support[1]))
-        return replace(grown, shifts=(*self.shifts, shift))
+        return replace(grown, shifts=(*self.shifts, _local_shifts([placed, z], [0, 1], random_state)[1]))
 
     def place_rigidly(self, i: int, components: Array, signals: Any) -> Array:
         """The same before anything is moved locally."""
@@ -274,20 +276,32 @@ def _explained(components: Array, signals: Array) -> float:
 def _local_shifts(
     z: Sequence[Array], order: Sequence[int], random_state: int
 ) -> tuple[LocalShift | None, ...]:
-    """Displacements of every dataset towards those before it in the order."""
-    confidence = row_confidence(z, random_state=random_state)
-    shifts: list[LocalShift | None] = [None] * len(z)
-    placed, support = z[order[0]], confidence[order[0]]
-    for i in order[1:]:
-        displacement = _towards_anchors(placed, support, z[i], confidence[i])
-        shifts[i] = LocalShift(z[i], displacement)
-        placed = np.vstack([placed, z[i] + displacement])
-        support = np.concatenate([support, confidence[i]])
-    return tuple(shifts)
+    """Displacements of every dataset towards those before it in the order.
+
+    Anchors are found between rows laid onto their own dataset's planes, where noise does not hide them.
+    Mutual neighbours lie where two clouds face each other, so one round falls short.
+    """
+    flat = [on_planes(rows, rows) for rows in z]
+    moves = [np.zeros_like(rows) for rows in z]
+    for _ in range(_ROUNDS):
+        confidence = row_confidence([a + b for a, b in zip(z, moves, strict=True)], random_state=random_state)
+        placed, support = flat[order[0]], confidence[order[0]]
+        for i in order[1:]:
+            moves[i] += _towards_anchors(placed, support, flat[i] + moves[i], confidence[i])
+            placed = np.vstack([placed, flat[i] + moves[i]])
+            support = np.concatenate([support, confidence[i]])
+    return tuple(
+        None if i == order[0] else LocalShift(rows, move)
+        for i, (rows, move) in enumerate(zip(z, moves, strict=True))
+    )
 
 
 def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> Array:
-    """Displacement of the rows of y towards x: their anchors' mean displacement, by support."""
+    """Displacement of the rows of y towards x: their anchors' mean displacement, by support.
+
+    It is shrunk by the share of its square that is due to averaging over few anchors, so that datasets
+    between which nothing is left to correct are not stirred.
+    """
     pairing = mutual_neighbours(x, y)
     pairing = sp.diags_array(support_x**_SUPPORT_POWER) @ pairing @ sp.diags_array(support_y**_SUPPORT_POWER)
     mass = np.asarray(pairing.sum(axis=0)).ravel()
@@ -303,7 +317,12 @@ def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> 
     smoother = sp.csr_matrix(
         (weights.ravel(), indices.ravel(), np.arange(0, weights.size + 1, k)), shape=(len(y), len(paired))
     )
-    return np.asarray(support_y[:, None] * (smoother @ towards))
+    mean = smoother @ towards
+    square = np.sum(mean**2, axis=1)
+    variance = np.maximum(smoother @ np.sum(towards**2, axis=1) - square, 0)
+    by_chance = variance * np.sum(weights**2, axis=1)
+    kept = np.maximum(1 - np.divide(by_chance, square, out=np.ones_like(square), where=square > 0), 0)
+    return np.asarray((support_y * kept)[:, None] * mean)
 
 
 def _bridge(components: Array, mapped: Array, wanted: Array, pairing: Any) -> LinearMap:
