@@ -84,8 +84,8 @@ def sampled(pair):
 
 
 def close(a, b):
-    """Equal but for a few rows: images of whole numbers have neighbours at equal distance."""
-    return np.mean(np.abs(a - b).max(axis=1) < 1e-4) > 0.97
+    """Nearly equal but for a few rows: images of whole numbers have neighbours at equal distance."""
+    return np.mean(np.abs(a - b).max(axis=1) < 1e-3) > 0.97
 
 
 def values(result):
