@@ -541,6 +541,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             return self._extend(i, rows, rows)
         if signals is None and self._signals_given:
             raise ValueError("the model was fitted with signals=…; give those of the new rows too")
+        # Columns that are compared by place are the rows' own, and these have been checked.
         own = signals is None and self.signal_names_ is None
         return self._extend(i, rows, rows if own else self._by_name(X if signals is None else signals))
 

@@ -165,24 +165,19 @@ class MAGAN:
         pairs = self._column_pairs(x.shape[1], y.shape[1])
         import torch
 
+        from harmonicalign.backends.torch_backend import resolve_device
+
         x_mean, x_scale = _centre_and_scale(x, 0)
         y_mean, y_scale = _centre_and_scale(y, 1)
-        name = self.device if self.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-        device = torch.device(name)
+        device = resolve_device(self.device)
         tx = torch.as_tensor((x - x_mean) / x_scale, dtype=torch.float32, device=device)
         ty = torch.as_tensor((y - y_mean) / y_scale, dtype=torch.float32, device=device)
-
         with torch.random.fork_rng():  # networks draw their weights from the global generator: hand it back
             torch.manual_seed(self.random_state)
-            to_y = _network(x.shape[1], self.generator_layers, y.shape[1]).to(device)
-            to_x = _network(y.shape[1], self.generator_layers, x.shape[1]).to(device)
-            judge_x = _network(x.shape[1], self.discriminator_layers, 1).to(device)
-            judge_y = _network(y.shape[1], self.discriminator_layers, 1).to(device)
-        game = _Game(self, tx, ty, to_x, to_y, judge_x, judge_y, torch.as_tensor(pairs, device=device))
-        history, converged = self._train(game, len(x), len(y), device)
-
+            game = _Game(self, tx, ty, torch.as_tensor(pairs, device=device))
+        history, converged = self._train(game)
         with torch.no_grad():
-            mapped = to_x(ty).cpu().numpy().astype(float) * x_scale + x_mean
+            mapped = game.to_x(ty).cpu().numpy().astype(float) * x_scale + x_mean
         return MAGANFit([x.copy(), mapped], history, converged)
 
     @property
@@ -207,17 +202,16 @@ class MAGAN:
             )
         return pairs.astype(np.intp)
 
-    def _train(
-        self, game: _Game, n_x: int, n_y: int, device: torch.device
-    ) -> tuple[dict[str, NDArray[np.float64]], bool]:
+    def _train(self, game: _Game) -> tuple[dict[str, NDArray[np.float64]], bool]:
         import torch
 
+        device = game.x.device
         batches = np.random.default_rng(self.random_state)
         play: Callable[[torch.Tensor], torch.Tensor] = game
         curves = np.empty((0, len(_LOSSES)))
         while len(curves) < self.max_iter and not self._levelled_off(curves):
             shape = min(self.window, self.max_iter - len(curves)), self.batch_size
-            drawn = np.stack([batches.integers(n, size=shape) for n in (n_x, n_y)], axis=1)
+            drawn = np.stack([batches.integers(n, size=shape) for n in (len(game.x), len(game.y))], axis=1)
             rows = torch.as_tensor(drawn, device=device)
             if device.type == "cuda" and play is game:
                 play = _Recorded(game, rows[0])
@@ -238,22 +232,16 @@ class MAGAN:
 class _Game:
     """Four networks and their losses; called with rows of x and of y it trains for one iteration."""
 
-    def __init__(
-        self,
-        settings: MAGAN,
-        x: torch.Tensor,
-        y: torch.Tensor,
-        to_x: torch.nn.Sequential,
-        to_y: torch.nn.Sequential,
-        judge_x: torch.nn.Sequential,
-        judge_y: torch.nn.Sequential,
-        pairs: torch.Tensor,
-    ) -> None:
+    def __init__(self, settings: MAGAN, x: torch.Tensor, y: torch.Tensor, pairs: torch.Tensor) -> None:
         self.settings, self.x, self.y = settings, x, y
-        self.to_x, self.to_y, self.judge_x, self.judge_y = to_x, to_y, judge_x, judge_y
+        width_x, width_y = x.shape[1], y.shape[1]
+        self.to_y = _network(width_x, settings.generator_layers, width_y).to(x.device)
+        self.to_x = _network(width_y, settings.generator_layers, width_x).to(x.device)
+        self.judge_x = _network(width_x, settings.discriminator_layers, 1).to(x.device)
+        self.judge_y = _network(width_y, settings.discriminator_layers, 1).to(x.device)
         self.columns_x, self.columns_y = pairs[:, 0].contiguous(), pairs[:, 1].contiguous()
-        self.generators = self._adam(to_x, to_y)
-        self.judges = self._adam(judge_x, judge_y)
+        self.generators = self._adam(self.to_x, self.to_y)
+        self.judges = self._adam(self.judge_x, self.judge_y)
 
     def _adam(self, *networks: torch.nn.Sequential) -> torch.optim.Adam:
         from torch.optim import Adam
