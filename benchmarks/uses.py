@@ -29,6 +29,7 @@ def fit(datasets: list[Any], seed: int = 0) -> HarmonicAlignment:
 
 def oos(seeds: int) -> None:
     print("out of sample: 5-NN accuracy of the held-out fifth of the second dataset")
+    found = []
     for seed in range(seeds):
         task = tasks.mnist(35, seed)
         (x, y), (lx, ly) = task.datasets, task.labels
@@ -38,6 +39,9 @@ def oos(seeds: int) -> None:
         zx = np.vstack([model.embedding_[0], model.transform(x[800:], dataset=0)])
         part = knn_label_agreement(zx, lx, model.transform(y[800:], dataset=1), ly[800:])
         print(f"  seed {seed}: fitted on all {whole:.3f}, transformed {part:.3f}", flush=True)
+        found.append((whole, part))
+    whole, part = np.mean(found, axis=0)
+    print(f"  mean: fitted on all {whole:.4f}, transformed {part:.4f} ({part - whole:+.4f})")
 
 
 def add(seeds: int) -> None:

@@ -45,3 +45,19 @@ def curved(rng):
     latent = rng.uniform(-1, 1, (60, 2))
     rows = np.c_[latent, latent[:, 0] ** 2 - latent[:, 1], 0.3 * np.sin(3 * latent)]
     return np.c_[rows, rng.randn(60, 7)]
+
+
+@pytest.fixture(scope="session")
+def manifold():
+    """Two samples of one manifold in rotated coordinates, with signals of which 30 % are corrupted."""
+    from harmonicalign.datasets import swiss_roll
+
+    return swiss_roll(300, 280, n_signals=40, corrupted=0.3, random_state=0)
+
+
+@pytest.fixture(scope="session")
+def sides(manifold):
+    """The two samples as the refinement sees them."""
+    from two_sides import side
+
+    return side(manifold.x, manifold.signals_x), side(manifold.y, manifold.signals_y)

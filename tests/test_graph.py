@@ -374,6 +374,8 @@ def test_extension_is_the_formula(curved, rng, bandwidth, max_neighbors, anisotr
     assert (found.data > 0).all()
     assert graph.extend(sp.csr_matrix(new)).toarray() == pytest.approx(expected, abs=1e-6)
     assert graph.extend(new[:1]).shape == (1, 60)
+    squared = expected**2 / np.sum(expected**2, axis=1, keepdims=True)
+    assert graph.extend(new, power=2).toarray() == pytest.approx(squared, abs=1e-6)
     with pytest.raises(ValueError, match=r"^x has 10 columns; the graph was built on 12"):
         graph.extend(new[:, 2:])
     new[0, 0] = np.nan

@@ -20,11 +20,19 @@ def surface(n, noise, seed=0, width=20):
     return clean, clean + noise * rng.standard_normal(clean.shape)
 
 
-def by_eigenvectors(row, places):
+def by_eigenvectors(row, places, batch=None):
     """The same for one row, from the eigenvectors of the covariance of its neighbours."""
-    near = places[np.argsort(np.linalg.norm(places - row, axis=1), kind="stable")[:NEIGHBOURHOOD]]
+    nearest = np.argsort(np.linalg.norm(places - row, axis=1), kind="stable")[:NEIGHBOURHOOD]
+    near = places[nearest]
     mean = near.mean(axis=0)
-    variances, axes = np.linalg.eigh((near - mean).T @ (near - mean))
+    spread = near - mean
+    if batch is not None:
+        present = np.unique(batch[nearest])
+        for dataset in present:
+            members = batch[nearest] == dataset
+            part = (len(near) - len(present)) / (len(near) - 1)
+            spread[members] -= part * spread[members].mean(axis=0)
+    variances, axes = np.linalg.eigh(spread.T @ spread)
     ratio = variances * len(near) / variances.sum()
     return mean + axes @ (ratio**4 / (ratio**4 + 1) * (axes.T @ (row - mean)))
 
@@ -35,6 +43,32 @@ def test_against_the_eigenvectors():
     for some in (rows, new):
         expected = np.stack([by_eigenvectors(row, rows) for row in some])
         assert on_planes(some, rows) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("n_sets", [1, 2, 9, 200])
+def test_within_datasets_against_the_eigenvectors(n_sets):
+    rows = surface(200, 0.1)[1]
+    batch = np.random.RandomState(0).permutation(np.arange(200) % n_sets)
+    expected = np.stack([by_eigenvectors(row, rows, batch) for row in rows])
+    assert on_planes(rows, rows, batch) == pytest.approx(expected, abs=1e-9)
+    if n_sets in (1, 200):
+        # One dataset differs from none, and rows that are each alone tell of no difference.
+        assert expected == pytest.approx(on_planes(rows, rows), abs=1e-9)
+
+
+def test_a_difference_between_datasets_is_none_of_the_manifold():
+    clean, noisy = surface(1000, 0.02)
+    batch = np.random.RandomState(1).randint(0, 2, 1000)
+    noisy[batch == 1, 10] += 0.3
+
+    def difference(laid):
+        return np.linalg.norm(laid[batch == 1].mean(axis=0)[5:] - laid[batch == 0].mean(axis=0)[5:])
+
+    plain, within = on_planes(noisy, noisy), on_planes(noisy, noisy, batch)
+    assert difference(plain) > 0.25
+    assert difference(within) < 0.15  # what is left is that neighbours are rather of a row's own dataset
+    off = np.linalg.norm((within - clean)[:, :5], axis=1)
+    assert off.mean() < 1.1 * np.linalg.norm((plain - clean)[:, :5], axis=1).mean()
 
 
 def test_noise_goes_and_the_surface_stays():
@@ -71,7 +105,8 @@ def test_a_fit_with_more_rows_than_the_limit_leaves_them_where_they_are(monkeypa
     data = corrupted_pair(*digits, 120, 120, 0.6, random_state=0)
     laid = ha.HarmonicAlignment(random_state=0).fit([data.x, data.y])
     joint = laid.joint_
-    assert joint.graph.rows == pytest.approx(on_planes(joint.coordinates, joint.coordinates))
+    laid_rows = on_planes(joint.coordinates, joint.coordinates, joint.batch)
+    assert joint.graph.rows == pytest.approx(laid_rows)
     assert laid.transform(data.x, dataset=0) == pytest.approx(laid.embedding_[0], abs=1e-6)
     monkeypatch.setattr(models, "PLANE_ROWS", 239)
     plain = ha.HarmonicAlignment(random_state=0).fit([data.x, data.y])
@@ -88,7 +123,8 @@ def test_rows_of_an_added_dataset_span_planes_too():
     joint = model.joint_
     added = model.add(data.x[60:])
     z = added[:, -joint.coordinates.shape[1] :]
-    laid = on_planes(z, np.vstack([joint.coordinates, z]))
+    batch = np.concatenate([joint.batch, np.full(60, 2)])
+    laid = on_planes(z, np.vstack([joint.coordinates, z]), batch)
     expected = joint.harmonics.extend(joint.graph.extend(laid)) * joint.harmonics.frequencies
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     assert added[:, : expected.shape[1]] == pytest.approx(expected, abs=1e-9)
@@ -96,6 +132,12 @@ def test_rows_of_an_added_dataset_span_planes_too():
     apart = model.transform(data.x[60:] + 1e-9, dataset=2)
     assert apart[:, expected.shape[1] :] == pytest.approx(z, abs=1e-6)
     assert np.abs(apart[:, : expected.shape[1]] - expected).max() > 1e-3
+    # On the planes of the fitted rows alone, with squared probabilities.
+    squared = joint.graph.extend(on_planes(z, joint.coordinates, joint.batch)).toarray() ** 2
+    squared /= squared.sum(axis=1, keepdims=True)
+    expected = joint.harmonics.extend(squared) * joint.harmonics.frequencies
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert apart[:, : expected.shape[1]] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize("n", [300, 9000])
@@ -109,7 +151,8 @@ def test_by_torch(n, monkeypatch):
     laid, places = torch_joint.on_planes(parts, NEIGHBOURHOOD, 0)
     assert [len(part) for part in laid] == [100, n - 100]
     assert places == pytest.approx(rows)
-    off = np.linalg.norm(torch.cat(laid).numpy() - on_planes(rows, rows), axis=1)
+    batch = np.repeat([0, 1], [100, n - 100])
+    off = np.linalg.norm(torch.cat(laid).numpy() - on_planes(rows, rows, batch), axis=1)
     # An inverted file misses a neighbour here and there.
     assert np.median(off) < 1e-6
     assert off.mean() < (1e-6 if n == 300 else 5e-3)

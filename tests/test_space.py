@@ -1,11 +1,334 @@
-"""The balance between signals and components in the joint space."""
+"""The joint space of several datasets: its tree, its maps, what is moved locally, and who joins."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from two_sides import side
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.space import _explained
+from harmonicalign.anchors import mutual_neighbours
+from harmonicalign.confidence import row_confidence
+from harmonicalign.planes import on_planes
+from harmonicalign.refine import LinearMap, blend, refine, unit_rows
+from harmonicalign.space import (
+    LocalShift,
+    _bridge,
+    _explained,
+    _gaussian,
+    _towards_anchors,
+    joint_space,
+    pooled_correspondence,
+    spanning_tree,
+)
+
+
+def test_spanning_tree_takes_the_best_pairs():
+    scores_ = {(0, 1): 0.1, (0, 2): 0.9, (1, 2): 0.8}
+    parents, order = spanning_tree(3, scores_, [10, 20, 5])
+    assert parents == [2, 2, -1]
+    assert order[0] == 2
+    parents, order = spanning_tree(2, {(0, 1): 0.5}, [10, 20])
+    assert parents == [1, -1]
+    assert order == [1, 0]
+    assert spanning_tree(2, {(0, 1): 0.0}, [20, 10]) == ([-1, 0], [0, 1])
+    assert spanning_tree(3, {(0, 1): 0.2, (1, 2): 0.9}, [5, 1, 9])[0] == [1, -1, 1]
+    # Pairs that agree perfectly, or not at all, are pairs nevertheless.
+    chain = {(0, 1): 1.0, (1, 2): 0.0, (2, 3): 1.0, (0, 3): 0.5}
+    parents, order = spanning_tree(4, chain, [1, 1, 1, 2])
+    assert parents == [3, 0, 3, -1]
+    assert order[0] == 3
+    assert sorted(order) == [0, 1, 2, 3]
+    assert order.index(1) > order.index(0)
+
+
+@pytest.fixture(scope="module")
+def chain():
+    """Three datasets in a row, each turned, moved and noisy in its own way, and their refinements."""
+    rng = np.random.RandomState(0)
+    base = rng.randn(120, 4) * [4, 3, 2, 1]
+    found = []
+    for i, n in enumerate((120, 110, 100)):
+        turn = np.linalg.qr(rng.randn(4, 4))[0]
+        # The last three signals are smooth but mean something else in each dataset.
+        signals = np.c_[base, np.sin(base[:, :3]), 3 * np.sin(base @ rng.randn(4, 3) / 3)][:n]
+        signals += 0.2 * rng.randn(n, 10) + i
+        found.append(side(base[:n] @ turn + i, signals=signals, k=15))
+    pairs = {i: refine(found[i - 1], found[i], simple=False) for i in (1, 2)}
+    assert all(0 < r.correspondence.share < 1 for r in pairs.values())
+    return found, pairs
+
+
+def test_joint_space_composes_along_a_chain(rng):
+    base = rng.randn(150, 4) * [4, 3, 2, 1]
+    turns = [np.linalg.qr(rng.randn(4, 4))[0] for _ in range(3)]
+    sides_ = [side(base @ turn + i, signals=base, k=15) for i, turn in enumerate(turns)]
+    first, second = refine(sides_[0], sides_[1], simple=False), refine(sides_[1], sides_[2], simple=False)
+    space = joint_space(sides_, [-1, 0, 1], [0, 1, 2], {1: first, 2: second})
+    z = [space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides_)]
+    for other in z[1:]:
+        same = np.linalg.norm(z[0] - other, axis=1)
+        assert np.median(same) < 0.2 * np.median(np.linalg.norm(z[0] - other[::-1], axis=1))
+
+
+def test_rows_enter_the_joint_space_through_their_parents(chain):
+    sides_, pairs = chain
+    space = joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs)
+    assert space.parents == (-1, 0, 1)
+    # Rows enter their parent's coordinates, and go on from there as the parent's own rows do.
+    for i, r in pairs.items():
+        rows = sides_[i].components
+        within = r.maps[1].apply(rows) - r.maps[0].shift
+        assert space.component_maps[i].apply(rows) == pytest.approx(space.component_maps[i - 1].apply(within))
+        centres = [space.signal_maps[i - 1 + j].apply(r.centres[j][None]) for j in (0, 1)]
+        assert centres[0] == pytest.approx(centres[1], abs=1e-9)
+        assert space.signal_maps[i].matrix == pytest.approx(space.signal_maps[0].matrix)
+    assert space.component_maps[0].matrix == pytest.approx(np.eye(4))
+    # The origin is in the middle of the anchors.
+    middles = [space.component_maps[i - 1].apply(-r.maps[0].shift[None]) for i, r in pairs.items()]
+    assert np.mean(middles, axis=0) == pytest.approx(np.zeros((1, 4)), abs=1e-9)
+    middles = [space.signal_maps[i - 1].apply(r.centres[0][None]) for i, r in pairs.items()]
+    assert np.mean(middles, axis=0) == pytest.approx(np.zeros((1, 10)), abs=1e-9)
+    weights = np.mean([r.correspondence.weights for r in pairs.values()], axis=0)
+    assert np.linalg.norm(space.signal_maps[0].matrix, axis=1) == pytest.approx(weights)
+    assert space.balance == pytest.approx(np.mean([r.correspondence.share for r in pairs.values()]) ** 2)
+    assert space.bridges == (None, None, None)
+
+
+def test_joint_space_of_a_star_whatever_the_order(chain):
+    sides_, pairs = chain
+    back = pairs[1].reversed((sides_[1], sides_[0]))
+    star = joint_space(sides_, [1, -1, 1], [1, 2, 0], {0: back, 2: pairs[2]})
+    assert star.shifts[1] is None
+    for i, r in ((0, back), (2, pairs[2])):
+        rows = sides_[i].components
+        within = r.maps[1].apply(rows) - r.maps[0].shift
+        assert star.component_maps[i].apply(rows) == pytest.approx(star.component_maps[1].apply(within))
+        assert star.signal_maps[i].apply(r.centres[1][None]) == pytest.approx(
+            star.signal_maps[1].apply(r.centres[0][None]), abs=1e-9
+        )
+    z = [star.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides_)]
+    flat = [on_planes(rows, rows) for rows in z]
+    second, last = np.zeros_like(z[2]), np.zeros_like(z[0])
+    for _ in range(3):
+        confidence = row_confidence([z[0] + last, z[1], z[2] + second])
+        second = second + towards_by_loops(flat[1], confidence[1], flat[2] + second, confidence[2])
+        placed, support = np.r_[flat[1], flat[2] + second], np.r_[confidence[1], confidence[2]]
+        last = last + towards_by_loops(placed, support, flat[0] + last, confidence[0])
+    assert star.shifts[2].displacement == pytest.approx(second, abs=1e-5)
+    assert star.shifts[0].displacement == pytest.approx(last, abs=1e-5)
+    assert star.shifts[0].places == pytest.approx(z[0])
+
+
+def test_place_is_rigid_and_then_local(chain):
+    sides_, pairs = chain
+    space = joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs)
+    one, other = (joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs, seed).shifts[1] for seed in (0, 3))
+    assert np.array_equal(one.displacement, space.shifts[1].displacement)
+    assert not np.array_equal(other.displacement, one.displacement)  # samples of rows differ
+    for i, s in enumerate(sides_):
+        rigid = space.place_rigidly(i, s.components, s.signals)
+        q = unit_rows(space.component_maps[i].apply(s.components))
+        signals = unit_rows(space.signal_maps[i].apply(s.signals))
+        assert rigid == pytest.approx(blend(q, signals, space.balance))
+        placed = space.place(i, s.components, s.signals)
+        assert placed == pytest.approx(rigid if i == 0 else space.shifts[i].apply(rigid))
+        assert np.array_equal(replace(space, shifts=()).place(i, s.components, s.signals), rigid)
+    assert space.shifts[0] is None
+
+
+def towards_by_loops(x, support_x, y, support_y):
+    """Displacement of every row of y: its anchors' mean displacement, smoothed over near anchors."""
+    pairing = mutual_neighbours(x, y).toarray() * support_x[:, None] ** 4 * support_y**4
+    mass = pairing.sum(axis=0)
+    anchored = np.flatnonzero(mass)
+    moves = np.array([pairing[:, j] @ x / mass[j] - y[j] for j in anchored])
+    k = min(len(anchored), min(max(len(y) // 5, 15), 200))
+    out = np.zeros_like(y)
+    for i, distance in enumerate(cdist(y, y[anchored])):
+        near = np.argsort(distance)[:k]
+        weights = mass[anchored[near]] * np.exp(-((distance[near] / np.median(distance[near])) ** 2))
+        weights /= weights.sum()
+        mean = weights @ moves[near]
+        spread = weights @ np.sum((moves[near] - mean) ** 2, axis=1) * np.sum(weights**2)
+        out[i] = support_y[i] * max(0, 1 - 2 * spread / (mean @ mean)) * mean
+    return out
+
+
+@pytest.mark.parametrize(("n_x", "n_y"), [(60, 50), (40, 130), (50, 12), (900, 1100)])
+def test_rows_move_towards_their_anchors(rng, n_x, n_y):
+    x, y = rng.randn(n_x, 3), rng.randn(n_y, 3) + [0.5, 0, 0]
+    support_x, support_y = rng.uniform(0.2, 1, n_x), rng.uniform(0.2, 1, n_y)
+    found = _towards_anchors(x, support_x, y, support_y)
+    assert found == pytest.approx(towards_by_loops(x, support_x, y, support_y), abs=1e-5)
+    assert np.array_equal(_towards_anchors(x, np.zeros(n_x), y, support_y), np.zeros_like(y))
+
+
+def test_what_chance_explains_does_not_move_rows(rng):
+    y = rng.randn(400, 3)
+    still, moved = (
+        _towards_anchors(rng.randn(400, 3) + offset, np.ones(400), y, np.ones(400))
+        for offset in (0, [1.5, 0, 0])
+    )
+    assert (still == 0).any()
+    assert np.linalg.norm(still, axis=1).mean() < 0.1
+    assert not (moved == 0).any()
+    assert moved[:, 0].mean() > 0.2
+
+
+def test_a_single_anchor_moves_all_rows(rng):
+    y, support = rng.randn(6, 3), rng.uniform(0.2, 1, 6)
+    found = _towards_anchors(y[2:3] + [1, 2, 3], np.ones(1), y, support)
+    # The nearest row of y is the anchor, and every row follows it as far as it is supported.
+    nearest = np.linalg.norm(y - y[2] - [1, 2, 3], axis=1).argmin()
+    assert found == pytest.approx(np.outer(support, y[2] + [1, 2, 3] - y[nearest]))
+
+
+def test_what_signals_lack_is_predicted_from_components(rng):
+    n_x, n_y = 80, 60
+    components = rng.randn(n_y, 3) * [3, 2, 1] + 5
+    truth, wanted = rng.randn(3, 2), rng.randn(n_x, 2)
+    rows = rng.permutation(n_x)[:50]
+    pairing = sp.csr_matrix((rng.uniform(0.5, 1, 50), (rows, np.arange(50))), shape=(n_x, n_y))
+    mapped = rng.randn(n_y, 2)
+    wanted[rows] = mapped[:50] + components[:50] @ truth + 7
+    found = _bridge(components, mapped, wanted, pairing)
+    # Ridge regression with weights, from its normal equations with an intercept that is not shrunk.
+    weight = np.asarray(pairing.sum(axis=0)).ravel()[:50]
+    weight /= weight.sum()
+    x, y = components[:50], wanted[rows] - mapped[:50]
+    mean = weight @ x
+    penalty = 0.01 * weight @ ((x - mean) ** 2).sum(axis=1) / 3
+    design = np.c_[np.sqrt(weight)[:, None] * np.c_[x - mean, np.ones(50)]]
+    design = np.r_[design, np.sqrt(penalty) * np.eye(3, 4)]
+    target = np.r_[np.sqrt(weight)[:, None] * y, np.zeros((3, 2))]
+    solution = np.linalg.lstsq(design, target, rcond=None)[0]
+    assert found.apply(components) == pytest.approx(np.c_[components - mean, np.ones(n_y)] @ solution)
+    assert found.apply(components) == pytest.approx(components @ truth + 7, abs=0.5)
+
+
+def test_a_dataset_joins_a_space(chain):
+    sides_, pairs = chain
+    before = joint_space(sides_[:2], [-1, 0], [0, 1], {1: pairs[1]})
+    placed = np.vstack([before.place(i, s.components, s.signals) for i, s in enumerate(sides_[:2])])
+    r = pairs[2]
+    assert r.correspondence.weights.min() < 1
+    after = before.joined_by(sides_[2], 1, sides_[1], r, placed, 3)
+    assert after.parents == (-1, 0, 1)
+    assert after.component_maps[:2] == before.component_maps
+    assert after.shifts[:2] == before.shifts
+    rows = sides_[2].components
+    within = r.maps[1].apply(rows) - r.maps[0].shift
+    assert after.component_maps[2].apply(rows) == pytest.approx(before.component_maps[1].apply(within))
+    assert after.signal_maps[2].apply(r.centres[1][None]) == pytest.approx(
+        before.signal_maps[1].apply(r.centres[0][None]), abs=1e-9
+    )
+    trusted = r.correspondence.weights[:, None] * before.signal_maps[1].matrix
+    assert after.signal_maps[2].matrix == pytest.approx(trusted)
+    own, wanted = (
+        after.signal_maps[2].apply(sides_[2].signals),
+        before.signal_maps[1].apply(sides_[1].signals),
+    )
+    bridge = _bridge(rows, own, wanted, r.pairing)
+    assert after.bridges[:2] == (None, None)
+    assert after.bridges[2].apply(rows) == pytest.approx(bridge.apply(rows))
+    z = after.place_rigidly(2, rows, sides_[2].signals)
+    signals = unit_rows(own + bridge.apply(rows))
+    expected = blend(unit_rows(after.component_maps[2].apply(rows)), signals, before.balance)
+    assert z == pytest.approx(expected)
+    assert after.shifts[2].places == pytest.approx(z)
+    flat, there, move = on_planes(z, z), on_planes(placed, placed), np.zeros_like(z)
+    for _ in range(3):
+        support = row_confidence([placed, z + move], random_state=3)
+        move = move + towards_by_loops(there, support[0], flat + move, support[1])
+    assert after.shifts[2].displacement == pytest.approx(move, abs=1e-5)
+    # Signals that are trusted wholly leave nothing to predict.
+    full = replace(r, correspondence=replace(r.correspondence, weights=np.ones(10)))
+    whole = before.joined_by(sides_[2], 1, sides_[1], full, placed, 0)
+    assert whole.bridges == (None, None, None)
+    assert whole.signal_maps[2].matrix == pytest.approx(before.signal_maps[1].matrix)
+
+
+def test_placing_by_torch(chain):
+    torch = pytest.importorskip("torch")
+    cpu_device = torch.device("cpu")
+    sides_, pairs = chain
+    before = joint_space(sides_[:2], [-1, 0], [0, 1], {1: pairs[1]})
+    placed = np.vstack([before.place(i, s.components, s.signals) for i, s in enumerate(sides_[:2])])
+    space = before.joined_by(sides_[2], 1, sides_[1], pairs[2], placed, 0)
+    for form in (np.asarray, sp.csr_matrix):
+        for i, s in enumerate(sides_):
+            expected = space.place(i, s.components, s.signals)
+            found = space.place_on(cpu_device, i, s.components, form(s.signals)).numpy()
+            # Single precision may prefer another of two equally near places.
+            assert np.median(np.abs(found - expected)) < 1e-5
+            assert np.mean(np.abs(found - expected).max(axis=1) > 1e-3) < 0.05
+    rigid = replace(space, shifts=()).place_on(cpu_device, 1, sides_[1].components, sides_[1].signals)
+    expected = space.place_rigidly(1, sides_[1].components, sides_[1].signals)
+    assert rigid.numpy() == pytest.approx(expected, abs=1e-5)
+    rigid = replace(space, shifts=())
+    for i in (0, 2):
+        on = rigid.place_on(torch.device("meta"), i, sides_[i].components, sides_[i].signals)
+        assert on.device.type == "meta"
+
+
+def test_linear_map_by_torch(rng):
+    torch = pytest.importorskip("torch")
+    m = LinearMap(rng.randn(4, 2), rng.randn(2))
+    rows = rng.randn(5, 4)
+    for form in (np.asarray, sp.csr_matrix):
+        assert m.apply_on(torch.device("cpu"), form(rows)).numpy() == pytest.approx(m.apply(rows), abs=1e-5)
+        assert m.apply_on(torch.device("meta"), form(rows)).device.type == "meta"
+
+
+def test_pooled_correspondence_of_several_pairs(chain):
+    first, second = chain[1].values()
+    pooled = pooled_correspondence([first, second])
+    one, two = first.correspondence, second.correspondence
+    for name in ("scores", "weights", "energy", "share"):
+        assert getattr(pooled, name) == pytest.approx((getattr(one, name) + getattr(two, name)) / 2)
+    expected = [min(1, 2 * min(p, q)) for p, q in zip(one.p_values, two.p_values, strict=True)]
+    assert pooled.p_values == pytest.approx(expected)
+    assert pooled_correspondence([first]).p_values == pytest.approx(one.p_values)
+    doubtful = replace(first, correspondence=replace(one, p_values=np.full(10, 0.7)))
+    assert (pooled_correspondence([doubtful, doubtful]).p_values == 1).all()
+
+
+def test_local_shift_moves_towards_its_displacement(rng):
+    places = rng.randn(100, 3)
+    shift = LocalShift(places, np.tile([1.0, 0, 0], (100, 1)))
+    assert shift.apply(places) == pytest.approx(places + [1, 0, 0])
+    moves, rows = rng.randn(100, 3), rng.randn(20, 3)
+    for n in (100, 3):
+        found = LocalShift(places[:n], moves[:n]).apply(rows)
+        for row, moved in zip(rows, found, strict=True):
+            distance = np.linalg.norm(places[:n] - row, axis=1)
+            near = np.argsort(distance)[:5]
+            weights = np.exp(-((distance[near] / distance[near].max()) ** 2))
+            assert moved == pytest.approx(row + weights @ moves[near] / weights.sum(), abs=1e-5)
+
+
+def test_weights_where_the_scale_is_zero():
+    weights = _gaussian(np.array([[0.0, 0.5, 2.0], [0.0, 0.5, 1e200]]), np.array([[0.0], [0.5]]))
+    assert weights == pytest.approx(np.array([[1, 0, 0], [1, np.exp(-1), 0]]))
+
+
+def test_local_shift_where_places_coincide():
+    shift = LocalShift(np.zeros((5, 2)), np.arange(10.0).reshape(5, 2))
+    assert shift.apply(np.zeros((1, 2))) == pytest.approx(np.array([[4.0, 5.0]]))
+    # Places at distance 0 take all where the farthest considered is there as well.
+    shift = LocalShift(
+        np.r_[np.zeros((5, 2)), np.ones((1, 2))], np.r_[np.ones((5, 2)), np.full((1, 2), 99.0)]
+    )
+    assert shift.apply(np.zeros((1, 2))) == pytest.approx(np.ones((1, 2)))
+
+
+def test_linear_map_takes_sparse_rows(rng):
+    m = LinearMap(rng.randn(4, 2), rng.randn(2))
+    rows = rng.randn(5, 4)
+    assert m.apply(sp.csr_matrix(rows)) == pytest.approx(m.apply(rows))
 
 
 def test_signals_that_know_little_of_the_rows_count_for_less(rng):

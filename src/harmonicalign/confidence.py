@@ -24,7 +24,8 @@ def placed_confidence(coordinates: Sequence[Array], random_state: int = 0) -> li
     from their own dataset as from another, and there is less of it there.
     """
     if sum(map(len, coordinates)) <= PLANE_ROWS:
-        coordinates = laid_together(coordinates)[0]
+        # Differences between datasets are what is asked for here.
+        coordinates = laid_together(coordinates, within=False)[0]
     return row_confidence(coordinates, n_smooth=4, random_state=random_state)
 
 

@@ -99,7 +99,7 @@ class Graph:
         """The row-stochastic diffusion operator ``P = D^-1 K``."""
         return _scale(self.kernel, 1 / self.degrees, columns=False)
 
-    def extend(self, x: Any) -> sp.csr_matrix:
+    def extend(self, x: Any, *, power: int = 1) -> sp.csr_matrix:
         """Transition probabilities from new rows to the rows of the graph.
 
         A new row gets a bandwidth, kernel weights and anisotropic normalisation by the rule that
@@ -109,6 +109,8 @@ class Graph:
         ----------
         x
             New rows, (m, d), of the kind the graph was built on.
+        power
+            Power of the weights before they are made to sum to one; above 1 the nearest count more.
 
         Returns
         -------
@@ -135,6 +137,8 @@ class Graph:
         weights[:, 0] = np.maximum(weights[:, 0], np.finfo(np.float64).tiny ** 0.5)
         weights[weights < self.thresh * weights[:, :1]] = 0
         weights /= self.density[indices] ** self.anisotropy
+        # Relative to the largest, so that no power of it is too small for floating point.
+        weights = (weights / weights.max(axis=1, keepdims=True)) ** power
         weights /= weights.sum(axis=1, keepdims=True)
         indptr = np.arange(0, weights.size + 1, k)
         matrix = sp.csr_matrix((weights.ravel(), indices.ravel(), indptr), shape=(len(new), self.n_rows))

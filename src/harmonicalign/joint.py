@@ -63,6 +63,9 @@ class Joint:
     def extend(self, z: Array, *, together: bool = False) -> Array:
         """Values of the harmonics φ at new rows, from their aligned coordinates (Nyström).
 
+        Fitted rows and their neighbours are drawn to each other. A new row moves nothing, and so comes less
+        near to its neighbours; squared probabilities make up for it. Rows of a whole dataset need it less.
+
         Parameters
         ----------
         z
@@ -72,8 +75,12 @@ class Joint:
         """
         flat = z
         if self.places is not None:
-            flat = on_planes(z, np.vstack([self.places, z]) if together else self.places)
-        return self.harmonics.extend(self.graph.extend(flat))
+            places, batch = self.places, self.batch
+            if together:
+                places = np.vstack([places, z])
+                batch = np.concatenate([batch, np.full(len(z), batch.max() + 1)])
+            flat = on_planes(z, places, batch)
+        return self.harmonics.extend(self.graph.extend(flat, power=1 if together else 2))
 
     def split(self, values: Array) -> list[Array]:
         """Cut values over all rows into one array per dataset."""

@@ -259,7 +259,7 @@ def _joint_map(z: Sequence[Any], anisotropy: float, seed: int, device: Any) -> J
         if device == "cpu":
             # The matrices are small: threads serve better side by side than within one product.
             with threadpool_limits(1, user_api="blas"):
-                flat, places = laid_together(z)
+                flat, places = laid_together(z, within=True)
         else:
             from harmonicalign.backends import torch_joint
 

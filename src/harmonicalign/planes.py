@@ -7,6 +7,10 @@ neighbourhood extends by more than the average are kept and others are left out,
 .. math:: f(G) = G^4 \, (G^4 + μ^4 I)^{-1},
 
 whose dimension follows from the data: two on a surface, some ten among images.
+
+Where datasets meet, they often differ in a direction of their own, which would look like the widest of
+all. C is then taken relative to the datasets' means within the neighbourhood: a direction in which
+datasets differ, and their rows do not, is none of the manifold.
 """
 
 from __future__ import annotations
@@ -32,13 +36,22 @@ _STEP = 256
 """Rows laid at once: few enough that their matrices stay in the cache."""
 
 
-def laid_together(parts: Sequence[Array]) -> tuple[list[Array], Array]:
-    """Rows of several datasets laid onto the planes of all of them, and where they were, in one matrix."""
-    places = np.vstack(list(parts))
-    return np.split(on_planes(places, places), np.cumsum([len(part) for part in parts])[:-1]), places
+def laid_together(parts: Sequence[Array], *, within: bool) -> tuple[list[Array], Array]:
+    """Rows of several datasets laid onto the planes of all of them, and where they were, in one matrix.
+
+    Parameters
+    ----------
+    parts
+        Rows of every dataset.
+    within
+        Whether planes leave out directions in which only datasets differ.
+    """
+    places, sizes = np.vstack(list(parts)), [len(part) for part in parts]
+    batch = np.repeat(np.arange(len(sizes)), sizes) if within else None
+    return np.split(on_planes(places, places, batch), np.cumsum(sizes)[:-1]), places
 
 
-def on_planes(rows: Array, places: Array) -> Array:
+def on_planes(rows: Array, places: Array, batch: Array | None = None) -> Array:
     """Rows projected on the planes of their neighbours.
 
     Parameters
@@ -47,6 +60,9 @@ def on_planes(rows: Array, places: Array) -> Array:
         Rows to lay onto the manifold, (m, d).
     places
         Rows that span it, (n, d); `rows` themselves, or rows that more are to be laid among.
+    batch
+        Number of the dataset that every place is of, where planes are to leave out differences between
+        datasets.
     """
     indices = cpu.nearest(places, min(NEIGHBOURHOOD, len(places)), rows, exact=False)[1]
     out = np.empty_like(rows)
@@ -59,12 +75,29 @@ def on_planes(rows: Array, places: Array) -> Array:
         # Fourth powers need double precision.
         gram = (near @ near.transpose(0, 2, 1)).astype(np.float64)
         seen = (near @ own.transpose(0, 2, 1)).astype(np.float64)
+        if batch is not None:
+            centre = _centring(batch[indices[some]])
+            gram, seen = centre @ gram @ centre, centre @ seen
         average = np.trace(gram, axis1=1, axis2=2)[:, None, None] / gram.shape[1]
         average[average == 0] = 1  # all neighbours coincide, and nothing is seen of the row
         gram /= average
         square = gram @ gram
         weights = np.linalg.solve(square @ square + np.eye(gram.shape[1]), square @ (gram @ (seen / average)))
+        if batch is not None:
+            weights = centre @ weights
         out[some] = (mean + weights.transpose(0, 2, 1).astype(rows.dtype) @ near)[:, 0]
 
     cpu.in_threads(lay, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
     return out
+
+
+def _centring(batch: Array) -> Array:
+    """For every neighbourhood, the symmetric matrix that subtracts from rows the mean of their dataset's.
+
+    The more datasets a neighbourhood is of, the less is left of it, up to nothing where all its rows are
+    of different ones. So means are subtracted in part, by the share of its dimensions that would be left.
+    """
+    same = batch[:, :, None] == batch[:, None, :]
+    n, k = same.sum(axis=2, keepdims=True), batch.shape[1]
+    left = (k - np.sum(1 / n, axis=1, keepdims=True)) / max(k - 1, 1)
+    return np.asarray(np.eye(k) - same * (left / n))

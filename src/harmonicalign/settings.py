@@ -53,7 +53,7 @@ def resolve(
     harmonics = [_harmonics(n_harmonics, n, i, paper, reasons) for i, (n, _) in enumerate(shapes)]
     if isinstance(n_bands, str) and n_bands == "auto":
         bands = 8
-        reasons["n_bands"] = "8: the paper's choice; results hardly depend on it"
+        reasons["n_bands"] = "8: the paper's choice"
     else:
         bands = check_integer("n_bands", n_bands, minimum=1)
         reasons["n_bands"] = "as given"

@@ -30,8 +30,11 @@ Array = np.ndarray[Any, Any]
 _SUPPORT_POWER = 4
 """Anchors count by this power of the confidence of their rows, so that doubtful ones hardly do."""
 
-_ROUNDS = 2
+_ROUNDS = 3
 """Rounds of local shifts. More of them mix datasets further, and cost accuracy."""
+
+_CHANCE = 2
+"""So many times of what chance explains of a shift's square is taken off, to be on the safe side."""
 
 
 @dataclass(frozen=True)
@@ -299,8 +302,8 @@ def _local_shifts(
 def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> Array:
     """Displacement of the rows of y towards x: their anchors' mean displacement, by support.
 
-    It is shrunk by the share of its square that is due to averaging over few anchors, so that datasets
-    between which nothing is left to correct are not stirred.
+    It is shrunk by twice the share of its square that is due to averaging over few anchors, so that
+    datasets between which nothing is left to correct are not stirred.
     """
     pairing = mutual_neighbours(x, y)
     pairing = sp.diags_array(support_x**_SUPPORT_POWER) @ pairing @ sp.diags_array(support_y**_SUPPORT_POWER)
@@ -320,7 +323,7 @@ def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> 
     mean = smoother @ towards
     square = np.sum(mean**2, axis=1)
     variance = np.maximum(smoother @ np.sum(towards**2, axis=1) - square, 0)
-    by_chance = variance * np.sum(weights**2, axis=1)
+    by_chance = _CHANCE * variance * np.sum(weights**2, axis=1)
     kept = np.maximum(1 - np.divide(by_chance, square, out=np.ones_like(square), where=square > 0), 0)
     return np.asarray((support_y * kept)[:, None] * mean)
 

@@ -74,9 +74,10 @@ def placed_rows(
 def on_planes(parts: Sequence[Tensor], k: int, seed: int) -> tuple[list[Tensor], Array]:
     """Rows laid onto the planes of their k nearest, part by part, and on the host where they were.
 
-    The same as `harmonicalign.planes.on_planes`, on a device.
+    The same as `harmonicalign.planes.laid_together` within datasets, on a device.
     """
-    rows = stacked(parts)
+    rows, sizes = stacked(parts), [len(part) for part in parts]
+    batch = torch.repeat_interleave(torch.tensor(sizes, device=rows.device))
     k = min(k, len(rows))
     if len(rows) < EXACT_BELOW:
         indices = exact_search(rows, rows, k)[1]
@@ -92,19 +93,23 @@ def on_planes(parts: Sequence[Tensor], k: int, seed: int) -> tuple[list[Tensor],
     step = max(1, _CANDIDATES // (k * (rows.shape[1] + 4 * k)))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        near = rows[indices[some]]
+        near, datasets = rows[indices[some]], batch[indices[some]]
         mean = near.mean(1, keepdim=True)
         near -= mean
         own = rows[some, None] - mean
-        gram = (near @ near.mT).double()
-        seen = (near @ own.mT).double()
+        same = datasets[:, :, None] == datasets[:, None, :]
+        n = same.sum(2, keepdim=True).double()
+        left = (k - (1 / n).sum(1, keepdim=True)) / max(k - 1, 1)
+        centre = identity - same * (left / n)
+        gram = centre @ (near @ near.mT).double() @ centre
+        seen = centre @ (near @ own.mT).double()
         average = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
         average = torch.where(average == 0, 1.0, average)
         gram /= average
         square = gram @ gram
         weights = torch.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
-        laid[some] = (mean + weights.mT.to(rows.dtype) @ near)[:, 0]
-    return list(torch.split(laid, [len(part) for part in parts])), to_host(rows)
+        laid[some] = (mean + (centre @ weights).mT.to(rows.dtype) @ near)[:, 0]
+    return list(torch.split(laid, sizes)), to_host(rows)
 
 
 class JointGraph:

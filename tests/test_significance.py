@@ -1,0 +1,129 @@
+"""The permutation test over features, and false discoveries."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from two_sides import spectra
+
+from harmonicalign import significance as significance_module
+from harmonicalign.bands import bandlimiting_weights
+from harmonicalign.significance import _shuffled, false_discovery, permutation_test
+
+
+def test_permutation_test_is_calibrated_and_has_power(sides):
+    hx, hy, a, b = spectra(sides)
+    assert permutation_test(hx, hy, a, b).p < 0.01
+    rng = np.random.RandomState(0)
+    wrong = [permutation_test(hx, hy, a, b[:, np.roll(rng.permutation(40), 1)]).p for _ in range(40)]
+    assert np.mean(np.array(wrong) < 0.05) <= 0.2
+    few = permutation_test(hx, hy, a[:, :2], b[:, :2])
+    assert few.p == 1
+    assert "p = 1" in str(few)
+
+
+def test_permutation_test_is_what_it_says(sides):
+    hx, hy, a, b = spectra(sides)
+    found = permutation_test(hx, hy, a, b)
+    bands = bandlimiting_weights(hx.frequencies, hy.frequencies, 8)
+
+    def unit(h, s):
+        return s / np.linalg.norm(h.frequencies[:, None] * s, axis=0)
+
+    observed = np.linalg.norm(bands * (unit(hx, a) @ unit(hy, b).T), "nuc")
+    assert found.observed == pytest.approx(observed)
+    assert len(found.null) == 30
+    assert found.z == pytest.approx((observed - found.null.mean()) / found.null.std(ddof=1))
+    assert found.p == pytest.approx(stats.t.sf(found.z / np.sqrt(31 / 30), 29))
+    assert str(found).startswith(f"z = {found.z:.1f}, p = ")
+    # The scale of a signal does not count, and neither do signals that hardly vary in one dataset.
+    scaled = permutation_test(hx, hy, 1e-9 * a * np.linspace(1, 9, 40), b)
+    assert scaled.null == pytest.approx(found.null)
+    for tiny, same in ((0, True), (1e-12, True), (1e-6, False)):
+        more = np.c_[a, tiny * a[:, :1]], np.c_[b, b[:, 1:2]]
+        assert (permutation_test(hx, hy, *more).observed == pytest.approx(observed)) == same
+        assert (permutation_test(hy, hx, *more[::-1]).observed == pytest.approx(observed)) == same
+
+
+def test_options_of_the_permutation_test(sides):
+    hx, hy, a, b = spectra(sides)
+    found = permutation_test(hx, hy, a, b)
+    assert np.array_equal(found.null, permutation_test(hx, hy, a, b, random_state=0).null)
+    assert not np.allclose(found.null, permutation_test(hx, hy, a, b, random_state=1).null)
+    more = permutation_test(hx, hy, a, b, n_permutations=50)
+    assert more.null[:30] == pytest.approx(found.null)
+    assert len(more.null) == 50
+    assert permutation_test(hx, hy, a, b, n_bands=8).observed == pytest.approx(found.observed)
+    assert permutation_test(hx, hy, a, b, n_bands=2).observed > 1.02 * found.observed
+
+
+def test_features_are_ordered_by_their_smoothness_in_both_datasets(sides, monkeypatch):
+    hx, hy, a, b = spectra(sides)
+    orders = []
+
+    def record(order, rng):
+        orders.append(order)
+        return rng.permutation(order)
+
+    monkeypatch.setattr(significance_module, "_shuffled", record)
+    permutation_test(hx, hy, a, b, n_permutations=3)
+    mean = sum(h.eigenvalues**h.exponent @ (s**2 / (s**2).sum(axis=0)) for h, s in ((hx, a), (hy, b)))
+    assert [order.tolist() for order in orders] == [np.argsort(mean).tolist()] * 3
+
+
+@pytest.mark.parametrize("d", [0, 2])
+def test_too_few_features_to_permute(sides, d):
+    hx, hy, a, b = spectra(sides)
+    found = permutation_test(hx, hy, a[:, :d], b[:, :d])
+    assert (found.z, found.p, found.observed, found.null.size) == (0, 1, 0, 0)
+    assert permutation_test(hx, hy, a[:, :3], b[:, :3]).null.size == 30
+
+
+def test_features_that_are_all_alike_prove_nothing(sides):
+    hx, hy, a, b = spectra(sides)
+    found = permutation_test(hx, hy, np.tile(a[:, :1], 5), np.tile(b[:, :1], 5))
+    assert abs(found.z) < 0.1
+    assert found.p == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("d", "blocks"),
+    [
+        (3, [3]),
+        (6, [6]),
+        (11, [11]),
+        (12, [6, 6]),
+        (43, [6] * 6 + [7]),
+        (125, [6] * 19 + [11]),
+        (200, [10] * 20),
+    ],
+)
+def test_features_change_places_with_features_of_like_smoothness(d, blocks):
+    order = np.random.RandomState(1).permutation(d)
+    place = np.argsort(order)
+    shifts = set()
+    for seed in range(12):
+        found = _shuffled(order, np.random.RandomState(seed))
+        assert sorted(found) == list(range(d))
+        left, cycles = set(range(d)), []
+        while left:
+            cycle = [left.pop()]
+            while found[cycle[-1]] != cycle[0]:
+                cycle.append(int(found[cycle[-1]]))
+            left -= set(cycle)
+            cycles.append(cycle)
+        assert sorted(map(len, cycles)) == sorted(blocks)
+        for cycle in cycles:  # neighbours in the order of smoothness, which is closed to a circle
+            places = np.sort(place[cycle])
+            gaps = np.diff(np.r_[places, places[0] + d])
+            assert np.sum(gaps > 1) <= 1
+        shifts.add(tuple(sorted(map(min, cycles))))
+    assert len(shifts) > 1 or len(blocks) == 1
+
+
+def test_false_discovery():
+    p = np.r_[np.full(10, 1e-5), np.linspace(0.05, 1, 90)]
+    assert false_discovery(p)[:10].all()
+    assert not false_discovery(p)[10:].any()
+    assert false_discovery([0.05]).tolist() == [True]
+    assert false_discovery([0.0501]).tolist() == [False]
+    assert false_discovery([0.0501], rate=0.1).tolist() == [True]
