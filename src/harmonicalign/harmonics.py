@@ -108,7 +108,11 @@ class Harmonics:
         transitions
             Probabilities p from new rows to the dataset's rows, from `Graph.extend`, (m, n).
         """
-        return np.asarray(transitions @ self.phi) / np.maximum(self.eigenvalues, _LEAST_EIGENVALUE)
+        return self.over_eigenvalues(transitions @ self.phi)
+
+    def over_eigenvalues(self, averages: Array) -> Array:
+        """Diffusion coordinates of rows from the averages over their neighbours, ``P φ / λ``."""
+        return np.asarray(averages) / np.maximum(self.eigenvalues, _LEAST_EIGENVALUE)
 
 
 def harmonics(

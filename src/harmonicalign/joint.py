@@ -30,6 +30,9 @@ Array = np.ndarray[Any, Any]
 _DEVICE_TOL = 1e-5
 """Residual of eigenpairs on a device, as on the CPU for as many rows."""
 
+_JOINING_STEPS = 2
+"""Steps by which rows of an added dataset average over each other; more bring nothing."""
+
 
 @dataclass(frozen=True)
 class Joint:
@@ -64,7 +67,8 @@ class Joint:
         """Values of the harmonics φ at new rows, from their aligned coordinates (Nyström).
 
         Fitted rows and their neighbours are drawn to each other. A new row moves nothing, and so comes less
-        near to its neighbours; squared probabilities make up for it. Rows of a whole dataset need it less.
+        near to its neighbours; squared probabilities make up for it. Rows of a whole dataset draw each other
+        near: they are neighbours too, and φ is averaged over them and the fitted rows.
 
         Parameters
         ----------
@@ -80,7 +84,30 @@ class Joint:
                 places = np.vstack([places, z])
                 batch = np.concatenate([batch, np.full(len(z), batch.max() + 1)])
             flat = on_planes(z, places, batch)
-        return self.harmonics.extend(self.graph.extend(flat, power=1 if together else 2))
+        if together:
+            return self._among_each_other(flat, self.harmonics.extend(self.graph.extend(flat)))
+        return self.harmonics.extend(self.graph.extend(flat, power=2))
+
+    def _among_each_other(self, rows: Array, phi: Array) -> Array:
+        """Steps towards the φ of new rows that is harmonic on the graph of fitted and new rows together.
+
+        The fitted rows' φ stays; that of the new rows, `phi` at first, follows from ``P φ = λ φ``.
+        """
+        own = self.graph
+        assert own.rows is not None
+        assert own.n_neighbors is not None
+        grown = kernel_graph(
+            np.vstack([own.rows, rows]),
+            n_neighbors=own.n_neighbors,
+            max_neighbors=own.max_neighbors,
+            decay=own.decay,
+            thresh=own.thresh,
+            anisotropy=own.anisotropy,
+        )
+        transitions, fitted = grown.transitions[own.n_rows :], self.harmonics.phi
+        for _ in range(_JOINING_STEPS):
+            phi = self.harmonics.over_eigenvalues(transitions @ np.vstack([fitted, phi]))
+        return phi
 
     def split(self, values: Array) -> list[Array]:
         """Cut values over all rows into one array per dataset."""
