@@ -38,7 +38,7 @@ _MOST_CLUSTERED = 20_000
 _MEMBERSHIPS = 3
 """Neighbourhoods that a row belongs to."""
 
-_MOST_TILT = 2.0
+_MOST_TILT = 1.5
 """By how much at most memberships are tilted towards the reference's composition."""
 
 _FEWEST_ROWS = 10
