@@ -138,7 +138,8 @@ class Graph:
         weights[weights < self.thresh * weights[:, :1]] = 0
         weights /= self.density[indices] ** self.anisotropy
         # Relative to the largest, so that no power of it is too small for floating point.
-        weights = (weights / weights.max(axis=1, keepdims=True)) ** power
+        weights /= weights.max(axis=1, keepdims=True)
+        weights **= power
         weights /= weights.sum(axis=1, keepdims=True)
         indptr = np.arange(0, weights.size + 1, k)
         matrix = sp.csr_matrix((weights.ravel(), indices.ravel(), indptr), shape=(len(new), self.n_rows))

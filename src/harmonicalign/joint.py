@@ -75,7 +75,8 @@ class Joint:
         z
             Aligned coordinates of the new rows.
         together
-            The rows are a dataset, and span planes as the rows here do; else each stands for itself.
+            The rows are a dataset: they span planes and are neighbours of each other, as the rows here
+            are. Else each stands for itself.
         """
         flat = z
         if self.places is not None:
