@@ -85,7 +85,7 @@ def align(datasets: list[Any], **options: Any) -> HarmonicAlignment:
 
 
 def coordinates(model: HarmonicAlignment) -> list[Any]:
-    return model.joint_.split(model.joint_.coordinates)
+    return model.joint_.split(model.joint_.rows)
 
 
 def corrected(x: Any, y: Any) -> Any:

@@ -8,7 +8,7 @@ import harmonicalign as ha
 from harmonicalign import confidence, models
 from harmonicalign.confidence import placed_confidence, row_confidence
 from harmonicalign.datasets import corrupted_pair
-from harmonicalign.planes import NEIGHBOURHOOD, on_planes
+from harmonicalign.planes import neighbourhood, on_planes
 
 
 def surface(n, noise, seed=0, width=20):
@@ -22,7 +22,7 @@ def surface(n, noise, seed=0, width=20):
 
 def by_eigenvectors(row, places, batch=None):
     """The same for one row, from the eigenvectors of the covariance of its neighbours."""
-    nearest = np.argsort(np.linalg.norm(places - row, axis=1), kind="stable")[:NEIGHBOURHOOD]
+    nearest = np.argsort(np.linalg.norm(places - row, axis=1), kind="stable")[: neighbourhood(len(places))]
     near = places[nearest]
     mean = near.mean(axis=0)
     spread = near - mean
@@ -95,6 +95,11 @@ def test_rows_laid_one_by_one_or_all_at_once():
     assert on_planes(rows[7:8], rows) == pytest.approx(on_planes(rows, rows)[7:8], abs=1e-9)
 
 
+def test_more_rows_span_a_plane_where_there_are_more():
+    assert [neighbourhood(n) for n in (1, 30, 100, 1000)] == [1, 30, 31, 31]
+    assert 31 < neighbourhood(1500) < neighbourhood(2000) < neighbourhood(10_000) == neighbourhood(10**6)
+
+
 def test_few_and_equal_rows():
     few = surface(5, 0.1)[1]
     assert on_planes(few, few).shape == few.shape
@@ -109,12 +114,13 @@ def test_a_fit_with_more_rows_than_the_limit_leaves_them_where_they_are(monkeypa
     laid = ha.HarmonicAlignment(random_state=0).fit([data.x, data.y])
     joint = laid.joint_
     laid_rows = on_planes(joint.coordinates, joint.coordinates, joint.batch)
-    assert joint.graph.rows == pytest.approx(laid_rows)
+    assert joint.rows == pytest.approx(laid_rows)
+    assert np.array_equal(np.vstack(laid.embedding_)[:, -laid_rows.shape[1] :], joint.rows)
     assert laid.transform(data.x, dataset=0) == pytest.approx(laid.embedding_[0], abs=1e-6)
     monkeypatch.setattr(models, "PLANE_ROWS", 239)
     plain = ha.HarmonicAlignment(random_state=0).fit([data.x, data.y])
     assert plain.joint_.places is None
-    assert plain.joint_.coordinates is plain.joint_.graph.rows
+    assert plain.joint_.coordinates is plain.joint_.rows
     assert plain.joint_.coordinates == pytest.approx(joint.coordinates)
     assert plain.transform(data.x, dataset=0) == pytest.approx(plain.embedding_[0], abs=1e-6)
 
@@ -125,7 +131,8 @@ def test_rows_of_an_added_dataset_span_planes_too():
     model = ha.HarmonicAlignment(random_state=0).fit([data.x[:60], data.y])
     joint = model.joint_
     added = model.add(data.x[60:])
-    z = added[:, -joint.coordinates.shape[1] :]
+    fitted = model.model_
+    z = fitted.space.place(2, fitted.reductions[2].apply(data.x[60:]), data.x[60:])
     batch = np.concatenate([joint.batch, np.full(60, 2)])
     laid = on_planes(z, np.vstack([joint.coordinates, z]), batch)
     # They are neighbours of each other on the map as well, which the fitted rows stay on as they are.
@@ -144,13 +151,14 @@ def test_rows_of_an_added_dataset_span_planes_too():
         phi = (walk[180:, :180] @ joint.harmonics.phi + walk[180:, 180:] @ phi) / joint.harmonics.eigenvalues
     expected = phi * joint.harmonics.frequencies
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    assert added[:, : expected.shape[1]] == pytest.approx(expected, abs=1e-9)
-    # A single new row of it stands for itself.
+    assert added == pytest.approx(np.hstack([expected, laid]), abs=1e-9)
+    # A single new row of it stands for itself: on the planes of the fitted rows alone, with squared
+    # probabilities.
     apart = model.transform(data.x[60:] + 1e-9, dataset=2)
-    assert apart[:, expected.shape[1] :] == pytest.approx(z, abs=1e-6)
     assert np.abs(apart[:, : expected.shape[1]] - expected).max() > 1e-3
-    # On the planes of the fitted rows alone, with squared probabilities.
-    squared = joint.graph.extend(on_planes(z, joint.coordinates, joint.batch)).toarray() ** 2
+    alone = on_planes(z, joint.coordinates, joint.batch)
+    assert apart[:, expected.shape[1] :] == pytest.approx(alone, abs=1e-5)
+    squared = joint.graph.extend(alone).toarray() ** 2
     squared /= squared.sum(axis=1, keepdims=True)
     expected = joint.harmonics.extend(squared) * joint.harmonics.frequencies
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
@@ -165,7 +173,7 @@ def test_by_torch(n, monkeypatch):
     monkeypatch.setattr(torch_joint, "EXACT_BELOW", 1000)
     rows = surface(n, 0.05)[1]
     parts = [torch.from_numpy(rows[:100]), torch.from_numpy(rows[100:])]
-    laid, places = torch_joint.on_planes(parts, NEIGHBOURHOOD, 0)
+    laid, places = torch_joint.on_planes(parts, neighbourhood(n), 0)
     assert [len(part) for part in laid] == [100, n - 100]
     assert places == pytest.approx(rows)
     batch = np.repeat([0, 1], [100, n - 100])

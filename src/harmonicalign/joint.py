@@ -57,14 +57,36 @@ class Joint:
     places: Array | None = None
 
     @property
-    def coordinates(self) -> Array:
-        """Aligned coordinates of all rows, dataset after dataset."""
-        rows = self.graph.rows if self.places is None else self.places
-        assert rows is not None
-        return rows
+    def rows(self) -> Array:
+        """Rows of the graph, dataset after dataset: laid onto the planes of their neighbours, if any are."""
+        assert self.graph.rows is not None
+        return self.graph.rows
 
-    def extend(self, z: Array, *, together: bool = False) -> Array:
-        """Values of the harmonics φ at new rows, from their aligned coordinates (Nyström).
+    @property
+    def coordinates(self) -> Array:
+        """Aligned coordinates of all rows, dataset after dataset, before any were laid onto planes."""
+        return self.rows if self.places is None else self.places
+
+    def lay(self, z: Array, *, together: bool = False) -> Array:
+        """New rows laid onto the manifold among the rows here, from their aligned coordinates.
+
+        Parameters
+        ----------
+        z
+            Aligned coordinates of the new rows.
+        together
+            The rows are a dataset: they span planes with the rows here. Else each stands for itself.
+        """
+        if self.places is None:
+            return z
+        places, batch = self.places, self.batch
+        if together:
+            places = np.vstack([places, z])
+            batch = np.concatenate([batch, np.full(len(z), batch.max() + 1)])
+        return on_planes(z, places, batch)
+
+    def extend(self, rows: Array, *, together: bool = False) -> Array:
+        """Values of the harmonics φ at new rows that `lay` returned (Nyström).
 
         Fitted rows and their neighbours are drawn to each other. A new row moves nothing, and so comes less
         near to its neighbours; squared probabilities make up for it. Rows of a whole dataset draw each other
@@ -72,22 +94,14 @@ class Joint:
 
         Parameters
         ----------
-        z
-            Aligned coordinates of the new rows.
+        rows
+            The new rows, where they were laid.
         together
-            The rows are a dataset: they span planes and are neighbours of each other, as the rows here
-            are. Else each stands for itself.
+            The rows are a dataset and neighbours of each other, as the rows here are.
         """
-        flat = z
-        if self.places is not None:
-            places, batch = self.places, self.batch
-            if together:
-                places = np.vstack([places, z])
-                batch = np.concatenate([batch, np.full(len(z), batch.max() + 1)])
-            flat = on_planes(z, places, batch)
         if together:
-            return self._among_each_other(flat, self.harmonics.extend(self.graph.extend(flat)))
-        return self.harmonics.extend(self.graph.extend(flat, power=2))
+            return self._among_each_other(rows, self.harmonics.extend(self.graph.extend(rows)))
+        return self.harmonics.extend(self.graph.extend(rows, power=2))
 
     def _among_each_other(self, rows: Array, phi: Array) -> Array:
         """Steps towards the φ of new rows that is harmonic on the graph of fitted and new rows together.

@@ -23,7 +23,7 @@ from harmonicalign.correspondence import Correspondence
 from harmonicalign.graph import kernel_graph
 from harmonicalign.harmonics import Harmonics, harmonics
 from harmonicalign.joint import Joint, joint_geometry, synchronize, unified_blocks
-from harmonicalign.planes import NEIGHBOURHOOD, PLANE_ROWS, laid_together
+from harmonicalign.planes import PLANE_ROWS, laid_together, neighbourhood
 from harmonicalign.reduction import Reduction, reduce_rows
 from harmonicalign.refine import Refinement, Side, refine, unit_rows
 from harmonicalign.settings import Settings, resolve
@@ -134,7 +134,7 @@ class RefinedModel:
     significance
         Permutation test of the weakest pair.
     joint
-        Graph and harmonics over the joint coordinates of all rows.
+        Graph and harmonics over the joint coordinates of all rows, laid onto the planes of their neighbours.
     t
         Diffusion time of the joint map.
     """
@@ -150,10 +150,10 @@ class RefinedModel:
     t: float
 
     def coordinates(self) -> list[Array]:
-        """Joint diffusion map beside joint coordinates, for every dataset."""
+        """Joint diffusion map beside the rows that its graph is built on, for every dataset."""
         joint = self.joint
-        parts = zip(joint.split(joint.harmonics.phi), joint.split(joint.coordinates), strict=True)
-        return [self._embed(phi, z) for phi, z in parts]
+        parts = zip(joint.split(joint.harmonics.phi), joint.split(joint.rows), strict=True)
+        return [self._embed(phi, rows) for phi, rows in parts]
 
     def place(self, i: int, rows: Any, signals: Any, *, together: bool = False) -> Array:
         """Coordinates of rows of dataset i: its maps, then Nyström's extension of the joint map.
@@ -161,17 +161,18 @@ class RefinedModel:
         Rows that are placed `together` are all of a dataset, and tell of each other too.
         """
         z = self.space.place(i, self.reductions[i].apply(rows), signals)
-        return self._embed(self.joint.extend(z, together=together), z)
+        laid = self.joint.lay(z, together=together)
+        return self._embed(self.joint.extend(laid, together=together), laid)
 
-    def _embed(self, phi: Array, z: Array) -> Array:
+    def _embed(self, phi: Array, laid: Array) -> Array:
         damping = (self.joint.harmonics.frequencies**self.t).astype(phi.dtype, copy=False)
-        out = np.empty((len(z), phi.shape[1] + z.shape[1]), dtype=np.result_type(phi, z))
+        out = np.empty((len(laid), phi.shape[1] + laid.shape[1]), dtype=np.result_type(phi, laid))
 
         def fill(rows: slice) -> None:
             out[rows, : phi.shape[1]] = unit_rows(phi[rows] * damping)
-            out[rows, phi.shape[1] :] = z[rows]
+            out[rows, phi.shape[1] :] = laid[rows]
 
-        cpu.in_threads(fill, cpu.row_slices(len(z), 256 * out.shape[1]))
+        cpu.in_threads(fill, cpu.row_slices(len(laid), 256 * out.shape[1]))
         return out
 
 
@@ -263,7 +264,7 @@ def _joint_map(z: Sequence[Any], anisotropy: float, seed: int, device: Any) -> J
         else:
             from harmonicalign.backends import torch_joint
 
-            flat, places = torch_joint.on_planes(z, NEIGHBOURHOOD, seed)
+            flat, places = torch_joint.on_planes(z, neighbourhood(n), seed)
     joint = joint_geometry(
         flat,
         n_harmonics=joint_harmonics(n),

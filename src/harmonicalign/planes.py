@@ -22,18 +22,24 @@ import numpy as np
 
 from harmonicalign.backends import cpu
 
-__all__ = ["NEIGHBOURHOOD", "PLANE_ROWS", "laid_together", "on_planes"]
+__all__ = ["PLANE_ROWS", "laid_together", "neighbourhood", "on_planes"]
 
 Array = np.ndarray[Any, Any]
-
-NEIGHBOURHOOD = 31
-"""Rows that span a plane, the row itself among them."""
 
 PLANE_ROWS = 100_000
 """With more rows than this, rows stay where they are: neighbours are near, and the search is dear."""
 
 _STEP = 256
 """Rows laid at once: few enough that their matrices stay in the cache."""
+
+
+def neighbourhood(n: int) -> int:
+    """How many of n rows span a plane, the row itself among them.
+
+    The more rows there are, the nearer they are, and the more of them may take part before the manifold
+    bends; the bound is one of cost.
+    """
+    return min(n, int(np.clip(31 * (n / 1000) ** (1 / 3), 31, 40)))
 
 
 def laid_together(parts: Sequence[Array], *, within: bool) -> tuple[list[Array], Array]:
@@ -64,40 +70,45 @@ def on_planes(rows: Array, places: Array, batch: Array | None = None) -> Array:
         Number of the dataset that every place is of, where planes are to leave out differences between
         datasets.
     """
-    indices = cpu.nearest(places, min(NEIGHBOURHOOD, len(places)), rows, exact=False)[1]
-    out = np.empty_like(rows)
+    k = neighbourhood(len(places))
+    indices = cpu.nearest(places, k, rows, exact=False)[1]
+    member = None if batch is None else np.eye(int(batch.max()) + 1, dtype=places.dtype)[batch]
+    identity, out = np.eye(k), np.empty_like(rows)
 
     def lay(some: slice) -> None:
         near = places[indices[some]]
         mean = near.mean(axis=1, keepdims=True)
-        near = near - mean
-        own = rows[some, None] - mean
+        near -= mean
+        if member is not None:
+            near -= _dataset_means(near, member[indices[some]])
         # Fourth powers need double precision.
         gram = (near @ near.transpose(0, 2, 1)).astype(np.float64)
-        seen = (near @ own.transpose(0, 2, 1)).astype(np.float64)
-        if batch is not None:
-            centre = _centring(batch[indices[some]])
-            gram, seen = centre @ gram @ centre, centre @ seen
-        average = np.trace(gram, axis1=1, axis2=2)[:, None, None] / gram.shape[1]
+        seen = (near @ (rows[some, None] - mean).transpose(0, 2, 1)).astype(np.float64)
+        average = np.trace(gram, axis1=1, axis2=2)[:, None, None] / k
         average[average == 0] = 1  # all neighbours coincide, and nothing is seen of the row
         gram /= average
         square = gram @ gram
-        weights = np.linalg.solve(square @ square + np.eye(gram.shape[1]), square @ (gram @ (seen / average)))
-        if batch is not None:
-            weights = centre @ weights
+        weights = np.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
         out[some] = (mean + weights.transpose(0, 2, 1).astype(rows.dtype) @ near)[:, 0]
 
     cpu.in_threads(lay, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
     return out
 
 
-def _centring(batch: Array) -> Array:
-    """For every neighbourhood, the symmetric matrix that subtracts from rows the mean of their dataset's.
+def _dataset_means(near: Array, member: Array) -> Array:
+    """For every row of every neighbourhood, what to subtract: the mean of its dataset's rows there, in part.
 
-    The more datasets a neighbourhood is of, the less is left of it, up to nothing where all its rows are
-    of different ones. So means are subtracted in part, by the share of its dimensions that would be left.
+    The more datasets a neighbourhood is of, the less would be left of it, up to nothing where all its rows
+    are of different ones. So means count by the share of its dimensions that would be left.
+
+    Parameters
+    ----------
+    near
+        Neighbourhoods, (m, k, d), each centred.
+    member
+        1 where a row is of a dataset and else 0, (m, k, number of datasets).
     """
-    same = batch[:, :, None] == batch[:, None, :]
-    n, k = same.sum(axis=2, keepdims=True), batch.shape[1]
-    left = (k - np.sum(1 / n, axis=1, keepdims=True)) / max(k - 1, 1)
-    return np.asarray(np.eye(k) - same * (left / n))
+    k, n = near.shape[1], member.sum(axis=1)[:, :, None]
+    left = (k - np.count_nonzero(n, axis=1, keepdims=True)) / max(k - 1, 1)
+    means = member.transpose(0, 2, 1) @ near / np.maximum(n, 1)
+    return np.asarray(member @ (left.astype(near.dtype) * means))

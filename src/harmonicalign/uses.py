@@ -303,10 +303,10 @@ class AlignmentUses(DistributedFit):
                 raise ValueError("it places its own rows nowhere")
 
     def _joint_rows(self) -> list[Array]:
-        """Joint coordinates of every dataset; the embedding itself where there is no joint space."""
+        """Rows of the joint graph, of every dataset; the embedding itself where there is no joint space."""
         if not isinstance(self.model_, RefinedModel):
             return self.embedding_
-        width = self.model_.joint.coordinates.shape[1]
+        width = self.model_.joint.rows.shape[1]
         return [z[:, -width:] for z in self.embedding_]
 
     def _support(self) -> list[Array]:

@@ -78,6 +78,7 @@ def on_planes(parts: Sequence[Tensor], k: int, seed: int) -> tuple[list[Tensor],
     """
     rows, sizes = stacked(parts), [len(part) for part in parts]
     batch = torch.repeat_interleave(torch.tensor(sizes, device=rows.device))
+    member = torch.eye(len(sizes), dtype=rows.dtype, device=rows.device)[batch]
     k = min(k, len(rows))
     if len(rows) < EXACT_BELOW:
         indices = exact_search(rows, rows, k)[1]
@@ -93,22 +94,20 @@ def on_planes(parts: Sequence[Tensor], k: int, seed: int) -> tuple[list[Tensor],
     step = max(1, _CANDIDATES // (k * (rows.shape[1] + 4 * k)))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        near, datasets = rows[indices[some]], batch[indices[some]]
+        near, of = rows[indices[some]], member[indices[some]]
         mean = near.mean(1, keepdim=True)
         near -= mean
         own = rows[some, None] - mean
-        same = datasets[:, :, None] == datasets[:, None, :]
-        n = same.sum(2, keepdim=True).double()
-        left = (k - (1 / n).sum(1, keepdim=True)) / max(k - 1, 1)
-        centre = identity - same * (left / n)
-        gram = centre @ (near @ near.mT).double() @ centre
-        seen = centre @ (near @ own.mT).double()
+        n = of.sum(1)[:, :, None]
+        left = (k - (n > 0).sum(1, keepdim=True)) / max(k - 1, 1)
+        near -= of @ (left.to(near.dtype) * (of.mT @ near) / n.clamp(min=1))
+        gram, seen = (near @ near.mT).double(), (near @ own.mT).double()
         average = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
         average = torch.where(average == 0, 1.0, average)
         gram /= average
         square = gram @ gram
         weights = torch.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
-        laid[some] = (mean + (centre @ weights).mT.to(rows.dtype) @ near)[:, 0]
+        laid[some] = (mean + weights.mT.to(rows.dtype) @ near)[:, 0]
     return list(torch.split(laid, sizes)), to_host(rows)
 
 
