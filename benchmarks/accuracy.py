@@ -19,17 +19,20 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import tasks
 from sklearn.metrics import roc_auc_score
 
-from harmonicalign import HarmonicAlignment
+from harmonicalign import HarmonicAlignment, models, space
 from harmonicalign import refine as refinement
 from harmonicalign.experiments import baselines
+from harmonicalign.planes import laid_together
 
 METHODS = ("none", "mnn", "harmony", "scanorama", "paper", "default")
 DEFAULT_TASKS = [name for name in tasks.names() if not name.startswith("mnist_p") or name == "mnist_p35"]
@@ -84,28 +87,24 @@ def measure(
     return out
 
 
-class switched:
-    """Run with parts of the refinement switched off."""
+@contextmanager
+def switched(options: dict[str, Any]) -> Iterator[None]:
+    """Run with parts of the default switched off; what is not a part's name is an option of `refine`."""
+    options = dict(options)
+    with ExitStack() as stack:
+        for part in [name for name in PARTS if options.pop(name, False)]:
+            stack.enter_context(PARTS[part]())
+        stack.enter_context(patch.object(models, "refine", partial(refinement.refine, **options)))
+        yield
 
-    def __init__(self, options: dict[str, Any]) -> None:
-        self.options = options
 
-    def __enter__(self) -> None:
-        import harmonicalign.models as models
-        import harmonicalign.space as space
-
-        self.saved = models.refine, space._local_shifts
-        options = dict(self.options)
-        if options.pop("no_shift", False):
-            space._local_shifts = lambda z, order, random_state: (None,) * len(z)
-        models.refine = partial(refinement.refine, **options)
-
-    def __exit__(self, *error: object) -> None:
-        import harmonicalign.models as models
-        import harmonicalign.space as space
-
-        models.refine, space._local_shifts = self.saved
-
+PARTS: dict[str, Callable[[], Any]] = {
+    "no_shift": lambda: patch.object(space, "_local_shifts", lambda z, *_: (None,) * len(z)),
+    "no_planes": lambda: patch.object(models, "PLANE_ROWS", 0),
+    "planes_across": lambda: patch.object(
+        models, "laid_together", lambda z, within: laid_together(z, within=False)
+    ),
+}
 
 ABLATION: dict[str, dict[str, Any]] = {
     "default": {},
@@ -115,6 +114,8 @@ ABLATION: dict[str, dict[str, Any]] = {
     "no simple explanations": {"simple": False},
     "one round": {"n_rounds": 1},
     "no local shift": {"no_shift": True},
+    "no planes": {"no_planes": True},
+    "planes across datasets": {"planes_across": True},
 }
 
 

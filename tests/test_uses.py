@@ -78,6 +78,13 @@ def test_denoising_smooths(digits, model):
     assert alone.values.shape == (350, 64)
 
 
+def test_denoising_asks_for_the_rows_of_the_model(digits, model):
+    with pytest.raises(ValueError, match="values has 350 rows; expected the 650 rows of all datasets"):
+        model.denoise(digits.x)
+    with pytest.raises(ValueError, match="values has 350 rows; expected the 300 rows of dataset 'b'"):
+        model.denoise(digits.x, dataset="b")
+
+
 def test_imputation(digits, model):
     found = model.impute(digits.x, source="a", target="b")
     guess = np.corrcoef(found.values.ravel(), digits.y_clean.ravel())[0, 1]

@@ -181,10 +181,15 @@ class AlignmentUses(DistributedFit):
             Diffusion time, a whole number; "auto" chooses it.
         """
         self._at_hand()
-        if dataset is None:
-            return denoise(values, balanced_transitions(self._joint_rows(), confidence=self._support()), t=t)
-        i = self._position(dataset)
-        return denoise(values, balanced_transitions([self._joint_rows()[i]]), t=t)
+        matrix, places = check_data("values", values), self._joint_rows()
+        if dataset is not None:
+            places = [places[self._position(dataset)]]
+        n = sum(map(len, places))
+        if matrix.shape[0] != n:
+            whose = "all datasets, in the order of keys_" if dataset is None else f"dataset {dataset!r}"
+            raise ValueError(f"values has {matrix.shape[0]} rows; expected the {n} rows of {whose}")
+        support = self._support() if dataset is None else None
+        return denoise(matrix, balanced_transitions(places, confidence=support), t=t)
 
     def impute(self, values: Any, *, source: Any, target: Any, n_neighbors: int = 15) -> Imputation:
         """Features that `target` never measured, from the rows of `source` near to its own.
