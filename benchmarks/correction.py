@@ -85,7 +85,8 @@ def align(datasets: list[Any], **options: Any) -> HarmonicAlignment:
 
 
 def coordinates(model: HarmonicAlignment) -> list[Any]:
-    return model.joint_.split(model.joint_.rows)
+    width = model.joint_.rows.shape[1]
+    return [z[:, -width:] for z in model.embedding_]
 
 
 def corrected(x: Any, y: Any) -> Any:

@@ -308,7 +308,7 @@ class AlignmentUses(DistributedFit):
                 raise ValueError("it places its own rows nowhere")
 
     def _joint_rows(self) -> list[Array]:
-        """Rows of the joint graph, of every dataset; the embedding itself where there is no joint space."""
+        """Where rows of every dataset are in the joint space; the embedding itself if there is none."""
         if not isinstance(self.model_, RefinedModel):
             return self.embedding_
         width = self.model_.joint.rows.shape[1]
