@@ -91,7 +91,7 @@ def on_planes(parts: Sequence[Tensor], k: int, seed: int) -> tuple[list[Tensor],
         indices[index.order, 0] = index.order
     laid = torch.empty_like(rows)
     identity = torch.eye(k, dtype=torch.float64, device=rows.device)
-    step = max(1, _CANDIDATES // (k * (rows.shape[1] + 4 * k)))
+    step = max(1, _CANDIDATES // (k * (rows.shape[1] + len(sizes) + 4 * k)))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
         near, of = rows[indices[some]], member[indices[some]]
