@@ -84,11 +84,6 @@ def align(datasets: list[Any], **options: Any) -> HarmonicAlignment:
         return HarmonicAlignment(random_state=0).fit(datasets, **options)
 
 
-def coordinates(model: HarmonicAlignment) -> list[Any]:
-    width = model.joint_.rows.shape[1]
-    return [z[:, -width:] for z in model.embedding_]
-
-
 def corrected(x: Any, y: Any) -> Any:
     return align([x, y]).correct(reference=0)[1]
 
@@ -200,8 +195,8 @@ def proteins() -> None:
         order = rng.permutation(len(adt))
         a, b = (np.arange(len(adt)), order) if name == "hidden" else (order[:250], order[250:])
         signals = [z_score(genes[a]), z_score(adt[b][:, linked])]
-        z = coordinates(align([rna[a], adt[b]], signals=signals))
-        found, plain = impute(adt[b], z[1], z[0]), impute(adt[b], signals[1], signals[0])
+        model = align([rna[a], adt[b]], signals=signals)
+        found, plain = model.impute(adt[b], source=1, target=0), impute(adt[b], signals[1], signals[0])
         ours, theirs = (column_correlations(v.values, adt[a]) for v in (found, plain))
         chance = column_correlations(found.values[rng.permutation(len(a))], adt[a])
         print(

@@ -109,10 +109,9 @@ class Joint:
         The fitted rows' φ stays; that of the new rows, `phi` at first, follows from ``P φ = λ φ``.
         """
         own = self.graph
-        assert own.rows is not None
         assert own.n_neighbors is not None
         grown = kernel_graph(
-            np.vstack([own.rows, rows]),
+            np.vstack([self.rows, rows]),
             n_neighbors=own.n_neighbors,
             max_neighbors=own.max_neighbors,
             decay=own.decay,

@@ -72,14 +72,13 @@ def placed_rows(
 
 
 def on_planes(parts: Sequence[Tensor], k: int, seed: int) -> tuple[list[Tensor], Array]:
-    """Rows laid onto the planes of their k nearest, part by part, and on the host where they were.
+    """Rows laid onto the planes of their k ≤ n nearest, part by part, and on the host where they were.
 
     The same as `harmonicalign.planes.laid_together` within datasets, on a device.
     """
     rows, sizes = stacked(parts), [len(part) for part in parts]
     batch = torch.repeat_interleave(torch.tensor(sizes, device=rows.device))
     member = torch.eye(len(sizes), dtype=rows.dtype, device=rows.device)[batch]
-    k = min(k, len(rows))
     if len(rows) < EXACT_BELOW:
         indices = exact_search(rows, rows, k)[1]
     else:
