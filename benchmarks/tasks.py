@@ -16,12 +16,15 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.neighbors import NearestNeighbors
+
+from harmonicalign.metrics import mixing_entropy
 
 Matrix = Any  # np.ndarray or CSR
 
@@ -467,36 +470,21 @@ def joint_accuracy(embedding: Sequence[np.ndarray], labels: Sequence[np.ndarray]
     return float(np.mean(_vote(code[index], len(classes)) == code))
 
 
-def mixing(embedding: Sequence[np.ndarray], labels: Sequence[np.ndarray], k: int = 30) -> float:
-    """Return how well the datasets mix where they share classes: 0 apart, 1 mixed as a random draw would be.
-
-    For every row whose label other datasets have: the share of other datasets' rows among its ``k`` nearest
-    neighbours of its own label, over the share expected, at most 1; the mean over rows.
-    """
-    z, y = np.vstack(embedding), np.concatenate(labels)
-    source = np.repeat(np.arange(len(embedding)), [len(e) for e in embedding])
-    values = []
-    for label in np.unique(y):
-        rows = np.flatnonzero(y == label)
-        if len(np.unique(source[rows])) < 2:
-            continue
-        kk = min(k, len(rows) - 1)
-        index = NearestNeighbors(n_neighbors=kk).fit(z[rows]).kneighbors(return_distance=False)
-        s = source[rows]
-        expected = np.array([np.sum(s != own) for own in s]) / (len(rows) - 1)
-        values.append(np.minimum(1, (s[index] != s[:, None]).mean(1) / expected))
-    return float(np.mean(np.concatenate(values))) if values else float("nan")
-
-
 def score(task: Task, embedding: Sequence[np.ndarray], k: int = 5) -> dict[str, float]:
-    """Return ``accuracy`` (mean over the directions), ``joint`` accuracy over all rows, and ``mixing``."""
+    """Return ``accuracy`` (mean over the directions), ``joint`` accuracy over all rows, and ``mixing``.
+
+    Mixing is `harmonicalign.metrics.mixing_entropy` within the classes that datasets share: 1 is as mixed as
+    rows drawn at random, NaN where no class is shared.
+    """
     joint = joint_accuracy(embedding, task.labels, k)
     each = [
         transfer_accuracy(embedding[a], task.labels[a], embedding[b], task.labels[b], k)
         for a, b in task.directions
     ]
     accuracy = float(np.nanmean(each)) if each else joint
-    return {"accuracy": accuracy, "joint": joint, "mixing": mixing(embedding, task.labels)}
+    shared = any(len(set(a) & set(b)) for a, b in combinations(task.labels, 2))
+    mixing = mixing_entropy(embedding, labels=task.labels) if shared else float("nan")
+    return {"accuracy": accuracy, "joint": joint, "mixing": mixing}
 
 
 def _vote(neighbours: np.ndarray, n_classes: int) -> np.ndarray:

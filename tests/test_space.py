@@ -101,7 +101,6 @@ def test_joint_space_of_a_star_whatever_the_order(chain):
     sides_, pairs = chain
     back = pairs[1].reversed((sides_[1], sides_[0]))
     star = joint_space(sides_, [1, -1, 1], [1, 2, 0], {0: back, 2: pairs[2]})
-    assert star.shifts[1] is None
     for i, r in ((0, back), (2, pairs[2])):
         rows = sides_[i].components
         within = r.maps[1].apply(rows) - r.maps[0].shift
@@ -111,15 +110,17 @@ def test_joint_space_of_a_star_whatever_the_order(chain):
         )
     z = [star.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides_)]
     flat = [on_planes(rows, rows) for rows in z]
-    second, last = np.zeros_like(z[2]), np.zeros_like(z[0])
+    moves = [np.zeros_like(rows) for rows in z]
     for _ in range(3):
-        confidence = row_confidence([z[0] + last, z[1], z[2] + second])
-        second = second + towards_by_loops(flat[1], confidence[1], flat[2] + second, confidence[2])
-        placed, support = np.r_[flat[1], flat[2] + second], np.r_[confidence[1], confidence[2]]
-        last = last + towards_by_loops(placed, support, flat[0] + last, confidence[0])
-    assert star.shifts[2].displacement == pytest.approx(second, abs=1e-5)
-    assert star.shifts[0].displacement == pytest.approx(last, abs=1e-5)
-    assert star.shifts[0].places == pytest.approx(z[0])
+        support = row_confidence([rows + move for rows, move in zip(z, moves, strict=True)])
+        now = [rows + move for rows, move in zip(flat, moves, strict=True)]
+        for i, others in enumerate(([1, 2], [0, 2], [0, 1])):
+            x, support_x = (np.concatenate([values[j] for j in others]) for values in (now, support))
+            # Two thirds of the way to the other two is the middle of all three.
+            moves[i] = moves[i] + 2 / 3 * towards_by_loops(x, support_x, now[i], support[i])
+    for shift, rows, move in zip(star.shifts, z, moves, strict=True):
+        assert shift.displacement == pytest.approx(move, abs=1e-5)
+        assert shift.places == pytest.approx(rows)
 
 
 def test_place_is_rigid_and_then_local(chain):
@@ -134,9 +135,9 @@ def test_place_is_rigid_and_then_local(chain):
         signals = unit_rows(space.signal_maps[i].apply(s.signals))
         assert rigid == pytest.approx(blend(q, signals, space.balance))
         placed = space.place(i, s.components, s.signals)
-        assert placed == pytest.approx(rigid if i == 0 else space.shifts[i].apply(rigid))
+        assert placed == pytest.approx(space.shifts[i].apply(rigid))
+        assert not np.allclose(placed, rigid)
         assert np.array_equal(replace(space, shifts=()).place(i, s.components, s.signals), rigid)
-    assert space.shifts[0] is None
 
 
 def towards_by_loops(x, support_x, y, support_y):

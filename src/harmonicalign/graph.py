@@ -124,7 +124,7 @@ class Graph:
         if new.shape[1] != self.rows.shape[1]:
             raise ValueError(f"x has {new.shape[1]} columns; the graph was built on {self.rows.shape[1]}")
         k = min(self.n_rows, self.max_neighbors + 1)
-        distances, indices = cpu.nearest(self.rows, k, new)
+        distances, indices = cpu.nearest(self.rows, k, new, exact=len(new) <= EXACT_ROWS)
         assert self.bandwidth is not None
         if self.n_neighbors is None:
             own = np.broadcast_to(np.median(self.bandwidth), len(new))[:, None]

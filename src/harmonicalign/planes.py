@@ -39,7 +39,7 @@ def neighbourhood(n: int) -> int:
     The more rows there are, the nearer they are, and the more of them may take part before the manifold
     bends; the bound is one of cost.
     """
-    return min(n, int(np.clip(31 * (n / 1000) ** (1 / 3), 31, 40)))
+    return min(n, int(np.clip(31 * (n / 1000) ** (1 / 3), 31, 36)))
 
 
 def laid_together(parts: Sequence[Array], *, within: bool) -> tuple[list[Array], Array]:
@@ -72,43 +72,49 @@ def on_planes(rows: Array, places: Array, batch: Array | None = None) -> Array:
     """
     k = neighbourhood(len(places))
     indices = cpu.nearest(places, k, rows, exact=False)[1]
+    # Single precision, in which neighbours are sought too; its digits are spent on differences.
+    middle = places.mean(axis=0)
+    places, centred = (places - middle).astype(np.float32), (rows - middle).astype(np.float32)
     member = None if batch is None else np.eye(int(batch.max()) + 1, dtype=places.dtype)[batch]
     identity, out = np.eye(k), np.empty_like(rows)
 
     def lay(some: slice) -> None:
         near = places[indices[some]]
-        mean = near.mean(axis=1, keepdims=True)
-        near -= mean
-        if member is not None:
-            near -= _dataset_means(near, member[indices[some]])
+        mean, centres = _means(near, None if member is None else member[indices[some]])
+        near -= centres
         # Fourth powers need double precision.
         gram = (near @ near.transpose(0, 2, 1)).astype(np.float64)
-        seen = (near @ (rows[some, None] - mean).transpose(0, 2, 1)).astype(np.float64)
+        seen = (near @ (centred[some, None] - mean).transpose(0, 2, 1)).astype(np.float64)
         average = np.trace(gram, axis1=1, axis2=2)[:, None, None] / k
         average[average == 0] = 1  # all neighbours coincide, and nothing is seen of the row
         gram /= average
         square = gram @ gram
         weights = np.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
-        out[some] = (mean + weights.transpose(0, 2, 1).astype(rows.dtype) @ near)[:, 0]
+        out[some] = middle + (mean + weights.transpose(0, 2, 1).astype(np.float32) @ near)[:, 0]
 
     cpu.in_threads(lay, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
     return out
 
 
-def _dataset_means(near: Array, member: Array) -> Array:
-    """For every row of every neighbourhood, what to subtract: the mean of its dataset's rows there, in part.
+def _means(near: Array, member: Array | None) -> tuple[Array, Array]:
+    """Mean of every neighbourhood, (m, 1, d), and the centres its rows are taken relative to.
 
-    The more datasets a neighbourhood is of, the less would be left of it, up to nothing where all its rows
-    are of different ones. So means count by the share of its dimensions that would be left.
+    The centre is that mean, or where datasets matter, the mean of the row's own dataset there. The more
+    datasets a neighbourhood is of, the less would be left of it, up to nothing where all its rows are of
+    different ones. So the datasets' means count by the share of its dimensions that would be left.
 
     Parameters
     ----------
     near
-        Neighbourhoods, (m, k, d), each centred.
+        Neighbourhoods, (m, k, d).
     member
-        1 where a row is of a dataset and else 0, (m, k, number of datasets).
+        1 where a row is of a dataset and else 0, (m, k, number of datasets); None if datasets do not matter.
     """
+    if member is None:
+        mean = near.mean(axis=1, keepdims=True)
+        return mean, mean
     k, n = near.shape[1], member.sum(axis=1)[:, :, None]
+    sums = member.transpose(0, 2, 1) @ near
+    mean = sums.sum(axis=1, keepdims=True) / k
     left = (k - np.count_nonzero(n, axis=1, keepdims=True)) / max(k - 1, 1)
-    means = member.transpose(0, 2, 1) @ near / np.maximum(n, 1)
-    return np.asarray(member @ (left.astype(near.dtype) * means))
+    return mean, member @ (mean + left.astype(near.dtype) * (sums / np.maximum(n, 1) - mean))

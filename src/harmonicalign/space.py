@@ -1,8 +1,8 @@
 """Pairwise refinements to one joint space for any number of datasets, which any row can enter.
 
 The pairs that agree best form a tree; along it every dataset's coordinates are carried into those of
-the root. What is left of the differences between datasets is taken up locally: rows move towards
-their anchors, as far as other datasets support them.
+the root. What is left of the differences between datasets is taken up locally: rows of all of them move
+towards their anchors, as far as other datasets support them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class JointSpace:
         because signals that are compared directly are sure; where rows end up counts what is
         complete, and signals that correspond or know a row only in part are less so.
     shifts
-        For every dataset, what remains to be moved locally; None for the root.
+        For every dataset, what remains to be moved locally; None where nothing is.
     bridges
         For every dataset, a map of its principal components that makes up for signals which do not
         correspond in it; None where none is needed.
@@ -262,7 +262,8 @@ def joint_space(
         bridges=(None,) * n,
     )
     z = [space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides)]
-    return replace(space, shifts=_local_shifts(z, order, random_state))
+    # To the middle of all, n - 1 of n parts of the way to the others: no dataset is the one that is right.
+    return replace(space, shifts=_local_shifts(z, [(n - 1) / n] * n, random_state))
 
 
 def _explained(components: Array, signals: Array) -> float:
@@ -277,25 +278,34 @@ def _explained(components: Array, signals: Array) -> float:
 
 
 def _local_shifts(
-    z: Sequence[Array], order: Sequence[int], random_state: int
+    z: Sequence[Array], steps: Sequence[float], random_state: int
 ) -> tuple[LocalShift | None, ...]:
-    """Displacements of every dataset towards those before it in the order.
+    """Displacements of the datasets towards each other.
 
     Anchors are found between rows laid onto their own dataset's planes, where noise does not hide them.
     Mutual neighbours lie where two clouds face each other, so one round falls short.
+
+    Parameters
+    ----------
+    z
+        Joint coordinates of every dataset's rows.
+    steps
+        How much of the way to the others every dataset goes in a round; with 0 its rows stay.
+    random_state
+        Seed of the sample that confidence is measured against.
     """
     flat = [on_planes(rows, rows) for rows in z]
     moves = [np.zeros_like(rows) for rows in z]
     for _ in range(_ROUNDS):
-        confidence = row_confidence([a + b for a, b in zip(z, moves, strict=True)], random_state=random_state)
-        placed, support = flat[order[0]], confidence[order[0]]
-        for i in order[1:]:
-            moves[i] += _towards_anchors(placed, support, flat[i] + moves[i], confidence[i])
-            placed = np.vstack([placed, flat[i] + moves[i]])
-            support = np.concatenate([support, confidence[i]])
+        support = row_confidence([a + b for a, b in zip(z, moves, strict=True)], random_state=random_state)
+        now = [a + b for a, b in zip(flat, moves, strict=True)]
+        for i, step in enumerate(steps):
+            if step:
+                others = np.vstack(now[:i] + now[i + 1 :])
+                their_support = np.concatenate(support[:i] + support[i + 1 :])
+                moves[i] += step * _towards_anchors(others, their_support, now[i], support[i])
     return tuple(
-        None if i == order[0] else LocalShift(rows, move)
-        for i, (rows, move) in enumerate(zip(z, moves, strict=True))
+        LocalShift(rows, move) if step else None for rows, move, step in zip(z, moves, steps, strict=True)
     )
 
 

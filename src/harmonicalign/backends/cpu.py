@@ -36,16 +36,13 @@ logger = logging.getLogger("harmonicalign")
 _BLOCK_BYTES = 2**27
 """Temporary arrays are built in blocks of rows of about this size."""
 
-EXACT_PAIRS = 4e8
+EXACT_PAIRS = 1e8
 """Up to this many pairs of rows are compared with each other; beyond, an inverted file is searched."""
 
 RECALL = 0.96
 """Share of the true neighbours that an inverted file is made to find."""
 
 _PROBED_QUERIES = 256
-
-_DEEPEST = 24
-"""Nearest lists that are kept for rows which are searched and sought; deeper searches find them again."""
 
 _HUGE = 1e150
 """Numbers beyond this are scaled before they are added up."""
@@ -210,7 +207,7 @@ def _search(base: Array, sought: Array, k: int) -> tuple[Array, Array, float]:
     from faiss.contrib import ivf_tools
 
     tools: Any = ivf_tools  # not typed
-    if len(base) * len(sought) <= EXACT_PAIRS or len(base) < 5000:
+    if len(base) * len(sought) <= EXACT_PAIRS or len(base) < 1000:
         flat = faiss.IndexFlatL2(base.shape[1])
         flat.add(base)
         squared, found = flat.search(sought, k)
@@ -223,21 +220,18 @@ def _search(base: Array, sought: Array, k: int) -> tuple[Array, Array, float]:
     index = faiss.IndexIVFFlat(quantizer, base.shape[1], n_lists)
     index.cp.niter, index.cp.min_points_per_centroid = 4, 1
     index.train(base[rng.randint(len(base), size=min(len(base), 16 * n_lists))])
-    lists = _nearest_lists(quantizer, base, min(_DEEPEST if own else 1, n_lists))
-    tools.add_preassigned(index, base, lists[:, 0].astype(np.int64))
+    lists = _nearest_list(quantizer, base)
+    tools.add_preassigned(index, base, lists)
     recall = _probe_deep_enough(index, base, sought[rng.randint(len(sought), size=_PROBED_QUERIES)], k)
     logger.info(
         "neighbours: inverted file of %d lists, %d searched, recall %.3f", n_lists, index.nprobe, recall
     )
-    if not own or index.nprobe > lists.shape[1]:
-        lists = _nearest_lists(quantizer, sought, index.nprobe)
     # Queries of one list after each other scan the same lists, which are then still in the cache.
-    order = np.argsort(lists[:, 0], kind="stable")
+    order = np.argsort(lists if own else _nearest_list(quantizer, sought), kind="stable")
     squared, found = np.empty((len(sought), k), np.float32), np.empty((len(sought), k), np.int64)
     for rows in row_slices(len(sought), 4 * (sought.shape[1] + 3 * k)):
         some = order[rows]
-        probed = lists[some, : index.nprobe].astype(np.int64)
-        squared[some], found[some] = tools.search_preassigned(index, sought[some], k, probed)
+        squared[some], found[some] = index.search(sought[some], k)
     short = np.flatnonzero(found[:, -1] < 0)
     if short.size:
         # Near the edge of the data the lists searched may hold fewer than k rows.
@@ -260,12 +254,10 @@ def _without_empty_directions(base: Array, sought: Array, rng: np.random.RandomS
     return turned, turned if sought is base else sought @ turn
 
 
-def _nearest_lists(quantizer: Any, rows: Array, depth: int) -> Array:
-    """Numbers of the `depth` lists whose centres are nearest to each row, nearest first."""
-    lists = np.empty((len(rows), depth), dtype=np.int32)
-    for some in row_slices(len(rows), 64 * depth):
-        lists[some] = quantizer.search(rows[some], depth)[1]
-    return lists
+def _nearest_list(quantizer: Any, rows: Array) -> Array:
+    """Number of the list whose centre is nearest to each row."""
+    parts = [quantizer.search(rows[some], 1)[1][:, 0] for some in row_slices(len(rows), 4 * rows.shape[1])]
+    return np.concatenate(parts)
 
 
 def _probe_deep_enough(index: Any, base: Array, sample: Array, k: int) -> float:
