@@ -100,7 +100,9 @@ def switched(options: dict[str, Any]) -> Iterator[None]:
 
 
 PARTS: dict[str, Callable[[], Any]] = {
-    "no_shift": lambda: patch.object(space, "_local_shifts", lambda z, *_: (None,) * len(z)),
+    "no_shift": lambda: patch.object(
+        space, "_local_moves", lambda z, *_: [np.zeros_like(rows) for rows in z]
+    ),
     "no_planes": lambda: patch.object(models, "PLANE_ROWS", 0),
     "planes_across": lambda: patch.object(
         models, "laid_together", lambda z, within: laid_together(z, within=False)

@@ -116,8 +116,9 @@ def test_joint_space_of_a_star_whatever_the_order(chain):
         now = [rows + move for rows, move in zip(flat, moves, strict=True)]
         for i, others in enumerate(([1, 2], [0, 2], [0, 1])):
             x, support_x = (np.concatenate([values[j] for j in others]) for values in (now, support))
-            # Two thirds of the way to the other two is the middle of all three.
-            moves[i] = moves[i] + 2 / 3 * towards_by_loops(x, support_x, now[i], support[i])
+            # That much of the way to the others is the middle of all rows.
+            step = len(x) / (len(x) + len(now[i]))
+            moves[i] = moves[i] + step * towards_by_loops(x, support_x, now[i], support[i])
     for shift, rows, move in zip(star.shifts, z, moves, strict=True):
         assert shift.displacement == pytest.approx(move, abs=1e-5)
         assert shift.places == pytest.approx(rows)
@@ -241,9 +242,18 @@ def test_a_dataset_joins_a_space(chain):
     assert z == pytest.approx(expected)
     assert after.shifts[2].places == pytest.approx(z)
     flat, there, move = on_planes(z, z), on_planes(placed, placed), np.zeros_like(z)
+    # First all rows by the same, so that the anchors' middles coincide, and then each by its own.
     for _ in range(3):
         support = row_confidence([placed, z + move], random_state=3)
-        move = move + towards_by_loops(there, support[0], flat + move, support[1])
+        pairing = mutual_neighbours(there, flat + move).toarray()
+        pairing *= support[0][:, None] ** 4 * support[1] ** 4
+        i, j = np.nonzero(pairing)
+        move = move + np.average(there[i] - (flat + move)[j], axis=0, weights=pairing[i, j])
+    start = z + move
+    flat = on_planes(start, start)
+    for _ in range(3):
+        support = row_confidence([placed, z + move], random_state=3)
+        move = move + towards_by_loops(there, support[0], flat + (z + move - start), support[1])
     assert after.shifts[2].displacement == pytest.approx(move, abs=1e-5)
     # Signals that are trusted wholly leave nothing to predict.
     full = replace(r, correspondence=replace(r.correspondence, weights=np.ones(10)))

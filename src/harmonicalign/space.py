@@ -16,7 +16,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from harmonicalign.anchors import mutual_neighbours
+from harmonicalign.anchors import masses, mutual_neighbours
 from harmonicalign.backends import cpu
 from harmonicalign.confidence import row_confidence
 from harmonicalign.correspondence import Correspondence
@@ -83,7 +83,7 @@ class JointSpace:
         because signals that are compared directly are sure; where rows end up counts what is
         complete, and signals that correspond or know a row only in part are less so.
     shifts
-        For every dataset, what remains to be moved locally; None where nothing is.
+        For every dataset, what remains to be moved locally.
     bridges
         For every dataset, a map of its principal components that makes up for signals which do not
         correspond in it; None where none is needed.
@@ -93,7 +93,7 @@ class JointSpace:
     component_maps: tuple[LinearMap, ...]
     signal_maps: tuple[LinearMap, ...]
     balance: float
-    shifts: tuple[LocalShift | None, ...]
+    shifts: tuple[LocalShift, ...]
     bridges: tuple[LinearMap | None, ...]
 
     def place(self, i: int, components: Array, signals: Any) -> Array:
@@ -146,11 +146,13 @@ class JointSpace:
             parents=(*self.parents, parent),
             component_maps=(*self.component_maps, to_root),
             signal_maps=(*self.signal_maps, own),
-            shifts=(*self.shifts, None),
             bridges=(*self.bridges, bridge),
         )
         z = grown.place_rigidly(len(self.parents), side.components, side.signals)
-        return replace(grown, shifts=(*self.shifts, _local_shifts([placed, z], [0, 1], random_state)[1]))
+        # The parent alone said where it goes, and all rows together may say a little else.
+        offset = _offset(placed, z, random_state)
+        move = _local_moves([placed, z + offset], [0, 1], random_state)[1]
+        return replace(grown, shifts=(*self.shifts, LocalShift(z, offset + move)))
 
     def place_rigidly(self, i: int, components: Array, signals: Any) -> Array:
         """The same before anything is moved locally."""
@@ -262,8 +264,10 @@ def joint_space(
         bridges=(None,) * n,
     )
     z = [space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides)]
-    # To the middle of all, n - 1 of n parts of the way to the others: no dataset is the one that is right.
-    return replace(space, shifts=_local_shifts(z, [(n - 1) / n] * n, random_state))
+    # They meet in the middle of all rows: no dataset is the one that is right, and large ones move less.
+    total = sum(map(len, z))
+    moves = _local_moves(z, [1 - len(rows) / total for rows in z], random_state)
+    return replace(space, shifts=tuple(map(LocalShift, z, moves)))
 
 
 def _explained(components: Array, signals: Array) -> float:
@@ -277,10 +281,8 @@ def _explained(components: Array, signals: Array) -> float:
     return float(np.clip(1 - unexplained * (len(wanted) - 1) / left, 0, 1))
 
 
-def _local_shifts(
-    z: Sequence[Array], steps: Sequence[float], random_state: int
-) -> tuple[LocalShift | None, ...]:
-    """Displacements of the datasets towards each other.
+def _local_moves(z: Sequence[Array], steps: Sequence[float], random_state: int) -> list[Array]:
+    """Displacements of the datasets' rows towards each other.
 
     Anchors are found between rows laid onto their own dataset's planes, where noise does not hide them.
     Mutual neighbours lie where two clouds face each other, so one round falls short.
@@ -304,9 +306,26 @@ def _local_shifts(
                 others = np.vstack(now[:i] + now[i + 1 :])
                 their_support = np.concatenate(support[:i] + support[i + 1 :])
                 moves[i] += step * _towards_anchors(others, their_support, now[i], support[i])
-    return tuple(
-        LocalShift(rows, move) if step else None for rows, move, step in zip(z, moves, steps, strict=True)
-    )
+    return moves
+
+
+def _offset(x: Array, y: Array, random_state: int) -> Array:
+    """One displacement of all rows of y that brings the middle of their anchors onto that of x's."""
+    x_flat, y_flat = on_planes(x, x), on_planes(y, y)
+    offset = np.zeros(y.shape[1])
+    for _ in range(_ROUNDS):
+        support_x, support_y = row_confidence([x, y + offset], random_state=random_state)
+        pairing = _supported_anchors(x_flat, support_x, y_flat + offset, support_y)
+        if pairing.sum() > 0:
+            mass_x, mass_y = masses(pairing)
+            offset = mass_x @ x_flat - mass_y @ y_flat
+    return offset
+
+
+def _supported_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> sp.csr_matrix:
+    """Mutual neighbours, which count as much as both rows are supported."""
+    weights = sp.diags_array(support_x**_SUPPORT_POWER), sp.diags_array(support_y**_SUPPORT_POWER)
+    return sp.csr_matrix(weights[0] @ mutual_neighbours(x, y) @ weights[1])
 
 
 def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> Array:
@@ -315,8 +334,7 @@ def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> 
     It is shrunk by twice the share of its square that is due to averaging over few anchors, so that
     datasets between which nothing is left to correct are not stirred.
     """
-    pairing = mutual_neighbours(x, y)
-    pairing = sp.diags_array(support_x**_SUPPORT_POWER) @ pairing @ sp.diags_array(support_y**_SUPPORT_POWER)
+    pairing = _supported_anchors(x, support_x, y, support_y)
     mass = np.asarray(pairing.sum(axis=0)).ravel()
     paired = np.flatnonzero(mass > 0)
     if not paired.size:
