@@ -99,20 +99,18 @@ class JointSpace:
     def place(self, i: int, components: Array, signals: Any) -> Array:
         """Joint coordinates of rows of dataset i."""
         z = self.place_rigidly(i, components, signals)
-        shift = self.shifts[i] if self.shifts else None
-        return z if shift is None else shift.apply(z)
+        return self.shifts[i].apply(z) if self.shifts else z
 
     def place_on(self, device: Any, i: int, components: Array, signals: Any) -> Any:
         """The same on a device of torch, as a tensor there."""
         from harmonicalign.backends import torch_joint as engine
 
-        shift = self.shifts[i] if self.shifts else None
         mapped = self.component_maps[i].apply_on(device, components)
         s = self.signal_maps[i].apply_on(device, signals)
         bridge = self.bridges[i]
         if bridge is not None:
             s += bridge.apply_on(device, components)
-        places, moves = (None, None) if shift is None else (shift.places, shift.displacement)
+        places, moves = (self.shifts[i].places, self.shifts[i].displacement) if self.shifts else (None, None)
         return engine.placed_rows(mapped, s, self.balance, places, moves)
 
     def joined_by(

@@ -42,6 +42,9 @@ EXACT_PAIRS = 1e8
 RECALL = 0.96
 """Share of the true neighbours that an inverted file is made to find."""
 
+_FEW_ROWS = 1000
+"""Fewer rows than this are all compared, however many queries there are: lists of them would be too short."""
+
 _PROBED_QUERIES = 256
 
 _HUGE = 1e150
@@ -207,7 +210,7 @@ def _search(base: Array, sought: Array, k: int) -> tuple[Array, Array, float]:
     from faiss.contrib import ivf_tools
 
     tools: Any = ivf_tools  # not typed
-    if len(base) * len(sought) <= EXACT_PAIRS or len(base) < 1000:
+    if len(base) * len(sought) <= EXACT_PAIRS or len(base) < _FEW_ROWS:
         flat = faiss.IndexFlatL2(base.shape[1])
         flat.add(base)
         squared, found = flat.search(sought, k)
