@@ -32,6 +32,7 @@ from sklearn.metrics import roc_auc_score
 from harmonicalign import HarmonicAlignment, models, space
 from harmonicalign import refine as refinement
 from harmonicalign.experiments import baselines
+from harmonicalign.maps import component_maps
 from harmonicalign.planes import laid_together
 
 METHODS = ("none", "mnn", "harmony", "scanorama", "paper", "default")
@@ -103,6 +104,9 @@ PARTS: dict[str, Callable[[], Any]] = {
     "no_shift": lambda: patch.object(
         space, "_local_moves", lambda z, *_: [np.zeros_like(rows) for rows in z]
     ),
+    "anchors_alone": lambda: patch.object(
+        refinement, "component_maps", lambda sides, pairing, *_: component_maps(sides, pairing)
+    ),
     "no_planes": lambda: patch.object(models, "PLANE_ROWS", 0),
     "planes_across": lambda: patch.object(
         models, "laid_together", lambda z, within: laid_together(z, within=False)
@@ -116,6 +120,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "start: columns only": {"starts": ("columns",), "simple": False},
     "no simple explanations": {"simple": False},
     "one round": {"n_rounds": 1},
+    "map by anchors alone": {"anchors_alone": True},
     "no local shift": {"no_shift": True},
     "no planes": {"no_planes": True},
     "planes across datasets": {"planes_across": True},

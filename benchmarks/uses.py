@@ -80,8 +80,8 @@ def report(name: str, sets: list[Any], labels: list[Any], seeds: int) -> None:
 
 def significance(seeds: int) -> None:
     from harmonicalign import calibrate, harmonics, kernel_graph
+    from harmonicalign.maps import Side
     from harmonicalign.reduction import reduce_rows
-    from harmonicalign.refine import Side
     from harmonicalign.significance import permutation_test
 
     def side(data: np.ndarray) -> Side:

@@ -33,6 +33,7 @@ ORDER = [
     "confidence",
     "correspondence",
     "significance",
+    "maps",
     "refine",
     "space",
     "links",

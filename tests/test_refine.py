@@ -6,61 +6,22 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
-from two_sides import side, spectra
+from two_sides import plain_side, side, spectra
 
 from harmonicalign import refine as refine_module
 from harmonicalign.anchors import known_pairs, masses, mutual_neighbours
 from harmonicalign.bands import bandlimiting_weights
 from harmonicalign.confidence import row_confidence
-from harmonicalign.correspondence import Correspondence, correspondence, learn_rotation
+from harmonicalign.correspondence import correspondence, learn_rotation
 from harmonicalign.datasets import clusters_pair
 from harmonicalign.links import link_signals
+from harmonicalign.maps import Side, blend, component_maps, signal_maps, unit_rows
 from harmonicalign.reduction import leading_axes, reduce_rows
-from harmonicalign.refine import Side, blend, component_maps, refine, signal_maps, unit_rows
+from harmonicalign.refine import refine
 from harmonicalign.significance import permutation_test
 from harmonicalign.space import (
     joint_space,
 )
-
-
-def test_component_maps_recover_a_rotation(rng):
-    x = rng.randn(200, 5) * [5, 4, 3, 2, 1]
-    turn = np.linalg.qr(rng.randn(5, 5))[0]
-    y = 0.5 * x @ turn + 7
-    maps = component_maps((side(x), side(y)), sp.eye_array(200, format="csr"))
-    assert maps[1].apply(y) == pytest.approx(maps[0].apply(x), abs=1e-9)
-    assert np.average(maps[0].apply(x), axis=0) == pytest.approx(np.zeros(5), abs=1e-9)
-
-
-def plain_side(components, signals=None):
-    """A side without harmonics, for what does not look at them."""
-    return Side(components, components if signals is None else signals, None)
-
-
-@pytest.mark.parametrize(("factor", "gain"), [(0.5, 2), (1 / 4, 4), (0.1, 4), (2, 0.5), (10, 0.25)])
-def test_spread_is_matched_up_to_a_factor(rng, factor, gain):
-    x = rng.randn(200, 3) * [3, 2, 1]
-    maps = component_maps((plain_side(x), plain_side(factor * x + 7)), sp.eye_array(200, format="csr"))
-    assert maps[0].matrix == pytest.approx(np.eye(3))
-    assert maps[1].matrix == pytest.approx(gain * np.eye(3), abs=1e-9)
-    assert maps[1].apply(factor * x + 7) == pytest.approx(gain * factor * (x - x.mean(axis=0)), abs=1e-9)
-
-
-def test_component_maps_see_only_the_anchors(rng):
-    x, y = rng.randn(60, 4), rng.randn(50, 3)
-    turn = np.linalg.qr(rng.randn(4, 3))[0]
-    y[:40] = x[:40] @ turn
-    pairing = sp.csr_matrix((np.linspace(1, 3, 40), (np.arange(40), np.arange(40))), shape=(60, 50))
-    first, second = component_maps((plain_side(x), plain_side(y)), pairing)
-    mass = np.linspace(1, 3, 40) / np.linspace(1, 3, 40).sum()
-    assert first.shift == pytest.approx(-mass @ x[:40])
-    assert mass @ second.apply(y[:40]) == pytest.approx(np.zeros(4), abs=1e-9)
-    assert second.matrix.shape == (3, 4)
-    # A direction without spread among the anchors keeps its length.
-    flat = np.c_[y, np.zeros(50)]
-    second = component_maps((plain_side(x), plain_side(flat)), pairing)[1]
-    assert np.isfinite(second.matrix).all()
-    assert np.linalg.norm(second.matrix[3]) == pytest.approx(1)
 
 
 def test_refinement_lays_the_datasets_on_each_other(manifold, sides):
@@ -78,44 +39,8 @@ def test_refinement_lays_the_datasets_on_each_other(manifold, sides):
     assert {"start", "step", "objective"} <= set(found.history[0])
 
 
-def test_weighted_axes_are_joint_principal_components(rng):
-    x, y = rng.randn(50, 6), rng.randn(40, 6) + 2
-    centres = x.mean(axis=0), y.mean(axis=0)
-    found = Correspondence(np.zeros(6), rng.uniform(0.2, 1, 6), rng.uniform(1, 2, 6), np.ones(6), 0.5)
-    maps = signal_maps([plain_side(x), plain_side(y)], centres, found, 0)
-    scaled = np.r_[x - centres[0], y - centres[1]] * found.weights
-    axes = np.linalg.svd(scaled, full_matrices=False)[2].T
-    for rows, centre, m in zip((x, y), centres, maps, strict=True):
-        expected = (rows - centre) * found.weights @ axes
-        assert m.apply(rows) @ m.apply(rows).T == pytest.approx(expected @ expected.T)
-        assert np.abs(m.apply(rows)) == pytest.approx(np.abs(expected))
-        assert m.apply(sp.csr_matrix(rows)) == pytest.approx(m.apply(rows))
-
-
-def test_only_signals_of_worth_enter_where_there_are_many(rng, monkeypatch):
-    monkeypatch.setattr(refine_module, "MOST_SIGNALS", 4)
-    x, y = rng.randn(50, 6), rng.randn(40, 6)
-    # Signal 0 has little energy and signal 3 little weight; 5 has more of both than 3.
-    weights, energy = np.array([1, 0.9, 0.8, 0.1, 0.7, 0.6]), np.array([0.01, 1, 1, 1, 1, 1])
-    found = Correspondence(np.zeros(6), weights, energy, np.ones(6), 0.5)
-    for form in (np.asarray, sp.csr_matrix):
-        sides_ = [plain_side(x, form(x)), plain_side(y, form(y))]
-        for m in signal_maps(sides_, [np.zeros(6)] * 2, found, 0):
-            assert np.flatnonzero(m.matrix.any(axis=1)).tolist() == [1, 2, 4, 5]
-            assert m.matrix.shape == (6, 4)
-
-
-def test_axes_of_many_signals_are_drawn_by_the_seed(rng):
-    rows = [rng.randn(160, 310), rng.randn(150, 310)]
-    found = Correspondence(np.zeros(310), np.ones(310), np.ones(310), np.ones(310), 0.5)
-    pair, centres = [plain_side(r) for r in rows], [np.zeros(310)] * 2
-    one, two, other = (signal_maps(pair, centres, found, seed)[0].matrix for seed in (1, 1, 2))
-    assert np.array_equal(one, two)
-    assert not np.array_equal(one, other)
-
-
 def test_refinement_with_the_best_of_many_signals(manifold, sides, monkeypatch):
-    monkeypatch.setattr(refine_module, "MOST_SIGNALS", 25)
+    monkeypatch.setattr("harmonicalign.maps.MOST_SIGNALS", 25)
     for start in ("harmonics", "columns"):
         found = refine(*sides, starts=(start,))
         assert {step["start"] for step in found.history} == {start, "offset"}
@@ -131,7 +56,10 @@ def test_centred_spectrum(sides):
 
 
 def test_blend_balances_components_and_signals():
-    assert blend(np.ones((1, 2)), np.ones((1, 1)), 0.3).tolist() == [[0.7, 0.7, 0.3]]
+    q, s = np.array([[0.6, 0.8]]), np.ones((1, 1))
+    assert blend(q, s, 0.3) == pytest.approx(np.array([[0.42, 0.56, 0.3]]) / np.sqrt(0.58))
+    assert blend(q, s, 0).tolist() == [[0.6, 0.8, 0]]
+    assert blend(q, s, 1).tolist() == [[0, 0, 1]]
 
 
 @pytest.mark.parametrize(("p", "chance"), [(0.05, 1), (0.051, 0.25)])
@@ -150,7 +78,9 @@ def test_refinement_is_the_same_from_the_other_side(sides):
     assert back.centres[0] == pytest.approx(found.centres[1])
     assert back.centres[1] == pytest.approx(found.centres[0])
     assert back.kinship == found.kinship
-    expected = component_maps((sides[1], sides[0]), found.pairing.T.tocsr())
+    axes = signal_maps(sides, found.centres, found.correspondence, 0)
+    signals = axes[1].apply(sides[1].signals), axes[0].apply(sides[0].signals)
+    expected = component_maps((sides[1], sides[0]), found.pairing.T.tocsr(), signals)
     for one, other in zip(back.maps, expected, strict=True):
         assert one.matrix == pytest.approx(other.matrix)
         assert one.shift == pytest.approx(other.shift)
@@ -220,7 +150,9 @@ def test_more_steps_go_on_in_the_mapped_components(sides):
     options = {"starts": ("harmonics",), "simple": False, "n_rounds": 1}
     one = refine(*sides, n_steps=1, **options)
     two = refine(*sides, n_steps=2, **options)
-    mapped = [unit_rows(m.apply(s.components)) for m, s in zip(one.maps, sides, strict=True)]
+    # Before the first round is over nothing is known of the signals, and the map goes by anchors alone.
+    maps = component_maps(sides, one.pairing)
+    mapped = [unit_rows(m.apply(s.components)) for m, s in zip(maps, sides, strict=True)]
     assert same_pairing(two.pairing, mutual_neighbours(*mapped, 10))
     # Columns that are taken to correspond say all that there is to say.
     options["starts"] = ("columns",)

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
-from two_sides import side
+from two_sides import plain_side, side
 
 from harmonicalign import HarmonicAlignment
 from harmonicalign.anchors import mutual_neighbours
 from harmonicalign.confidence import row_confidence
+from harmonicalign.maps import LinearMap, blend, unit_rows
 from harmonicalign.planes import on_planes
-from harmonicalign.refine import LinearMap, blend, refine, unit_rows
+from harmonicalign.refine import refine
 from harmonicalign.space import (
     LocalShift,
+    _balance,
     _bridge,
     _explained,
     _gaussian,
@@ -93,7 +95,7 @@ def test_rows_enter_the_joint_space_through_their_parents(chain):
     assert np.mean(middles, axis=0) == pytest.approx(np.zeros((1, 10)), abs=1e-9)
     weights = np.mean([r.correspondence.weights for r in pairs.values()], axis=0)
     assert np.linalg.norm(space.signal_maps[0].matrix, axis=1) == pytest.approx(weights)
-    assert space.balance == pytest.approx(np.mean([r.correspondence.share for r in pairs.values()]) ** 2)
+    assert space.balance == pytest.approx(np.mean([r.correspondence.share for r in pairs.values()]) ** 4)
     assert space.bridges == (None, None, None)
 
 
@@ -357,6 +359,23 @@ def test_balance_of_signals_given_apart(rng):
     own = HarmonicAlignment(random_state=0).fit([x, y])
     some = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, :4], y[:, :4]])
     everything = HarmonicAlignment(random_state=0).fit([x, y], signals=[sp.csr_matrix(x), y.copy()])
-    assert own.model_.space.balance == own.share_**2
-    assert everything.model_.space.balance == everything.share_**2
-    assert some.model_.space.balance < 0.8 * some.share_**2
+    assert own.model_.space.balance == own.share_**4
+    assert everything.model_.space.balance == everything.share_**4
+    assert some.model_.space.balance < 0.8 * some.share_**4
+
+
+def test_signals_count_for_more_where_components_do_not_know_them(rng):
+    rows = rng.standard_normal((2000, 3))
+    as_is = [LinearMap(np.eye(6), np.zeros(6))] * 2
+
+    def balance(more, share=0.7, own_columns=False):
+        both = [plain_side(rows, np.c_[rows, more])] * 2
+        return _balance(both, as_is, share, own_columns)
+
+    assert balance(rows, own_columns=True) == 0.7**4
+    assert balance(rows) == pytest.approx(0.7**4)
+    # Half of the signals' variance is unknown to the components: their squares.
+    unknown = (rows**2 - 1) / np.sqrt(2)
+    assert balance(unknown) == pytest.approx(0.7 ** (2 + 2 / 2**4), rel=0.01)
+    assert balance(100 * unknown) == pytest.approx(0.7**2, rel=0.01)
+    assert balance(unknown, share=1) == pytest.approx(1)

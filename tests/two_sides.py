@@ -3,7 +3,7 @@
 import warnings
 
 from harmonicalign import DisconnectedGraphWarning, calibrate, harmonics, kernel_graph
-from harmonicalign.refine import Side
+from harmonicalign.maps import Side
 
 
 def side(rows, signals=None, k=20):
@@ -16,3 +16,8 @@ def side(rows, signals=None, k=20):
 def spectra(sides):
     hx, hy = calibrate([s.harmonics for s in sides])
     return hx, hy, sides[0].spectral(), sides[1].spectral()
+
+
+def plain_side(components, signals=None):
+    """A side without harmonics, for what does not look at them."""
+    return Side(components, components if signals is None else signals, None)

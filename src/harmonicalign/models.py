@@ -23,9 +23,10 @@ from harmonicalign.correspondence import Correspondence
 from harmonicalign.graph import kernel_graph
 from harmonicalign.harmonics import Harmonics, harmonics
 from harmonicalign.joint import Joint, joint_geometry, synchronize, unified_blocks
+from harmonicalign.maps import Side, unit_rows
 from harmonicalign.planes import PLANE_ROWS, laid_together, neighbourhood
 from harmonicalign.reduction import Reduction, reduce_rows
-from harmonicalign.refine import Refinement, Side, refine, unit_rows
+from harmonicalign.refine import Refinement, refine
 from harmonicalign.settings import Settings, resolve
 from harmonicalign.significance import Significance
 from harmonicalign.space import JointSpace, joint_space, pooled_correspondence, spanning_tree

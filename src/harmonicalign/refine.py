@@ -1,10 +1,11 @@
 r"""Past the paper: learned correspondence, anchors, and a map between the datasets' own coordinates.
 
 The harmonics and the features find a first rotation (`harmonicalign.correspondence`). Rows that are
-mutual neighbours under it become anchors Π, and anchors determine an orthogonal map between the
-principal components of the two datasets by the formula that gave T its harmonics,
+mutual neighbours under it become anchors Π. Anchors, and signals found to correspond, determine an
+orthogonal map between the principal components of the two datasets (`harmonicalign.maps`), much as
+T is that between their harmonics,
 
-.. math:: P_X^T\, Π\, P_Y = U Σ V^T, \qquad Q_X = P_X U, \quad Q_Y = P_Y V,
+.. math:: C = U Σ V^T, \qquad Q_X = P_X U, \quad Q_Y = P_Y V,
 
 in which now all features take part, whether they correspond or not. Anchors, map, rotation and
 weights improve each other for a few rounds. The share φ of the signals' energy that corresponds
@@ -24,7 +25,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from scipy import stats
 
@@ -33,82 +33,28 @@ from harmonicalign.anchors import masses, mutual_neighbours
 from harmonicalign.bands import bandlimiting_weights
 from harmonicalign.confidence import row_confidence
 from harmonicalign.correspondence import Correspondence, correspondence, learn_rotation
-from harmonicalign.harmonics import Harmonics
-from harmonicalign.reduction import leading_axes
+from harmonicalign.maps import (
+    LinearMap,
+    Side,
+    blend,
+    component_maps,
+    reversed_maps,
+    signal_maps,
+    unit_rows,
+    weighted_axes,
+)
 from harmonicalign.significance import Significance, permutation_test
 
-__all__ = [
-    "LinearMap",
-    "Refinement",
-    "Side",
-    "blend",
-    "component_maps",
-    "refine",
-    "signal_maps",
-    "unit_rows",
-]
+__all__ = ["Refinement", "refine"]
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[Array, Array]
-
-N_AXES = 50
-"""Principal components of the weighted signals."""
-
-MOST_SIGNALS = 4000
-"""Above this many signals only those with the most shared, weighted energy enter the joint space."""
 
 _ENOUGH_SUPPORT = 0.9
 """A simpler explanation is kept if it gives at least this part of the best one's support."""
 
 _ALIKE = 0.7
 """Rank correlation of the columns' spreads above which columns look as if they corresponded."""
-
-_MOST_GAIN = 4.0
-"""A direction's spread may differ between datasets; it is matched up to this factor, not beyond."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """One dataset as the refinement sees it: some of its rows, in three descriptions.
-
-    Attributes
-    ----------
-    components
-        Principal components P of the representation, (n, p).
-    signals
-        Signals, (n, d), dense or CSR.
-    harmonics
-        Harmonics of the graph over the same rows.
-    """
-
-    components: Array
-    signals: Any
-    harmonics: Harmonics
-
-    def spectral(self) -> Array:
-        """Fourier coefficients of the centred signals, (k, d)."""
-        mean = np.asarray(self.signals.mean(axis=0)).ravel()
-        return self.harmonics.gft(self.signals) - np.outer(self.harmonics.psi.sum(axis=0), mean)
-
-
-@dataclass(frozen=True)
-class LinearMap:
-    """``rows ↦ rows · matrix + shift``, for dense and sparse rows."""
-
-    matrix: Array
-    shift: Array
-
-    def apply(self, rows: Any) -> Array:
-        """Image of the rows."""
-        return np.asarray(rows @ self.matrix) + self.shift
-
-    def apply_on(self, device: Any, rows: Any) -> Any:
-        """The same on a device of torch; sparse rows are multiplied here, dense ones there."""
-        from harmonicalign.backends.torch_joint import to_device
-
-        if sp.issparse(rows):
-            return to_device(self.apply(rows), device)
-        return to_device(rows, device) @ to_device(self.matrix, device) + to_device(self.shift, device)
 
 
 @dataclass(frozen=True)
@@ -162,20 +108,9 @@ class Refinement:
             self,
             alignment=self.alignment.transposed,
             pairing=self.pairing.T.tocsr(),
-            maps=component_maps(sides, self.pairing.T.tocsr()),
+            maps=reversed_maps(self.maps, masses(self.pairing)[1] @ sides[0].components),
             centres=self.centres[::-1],
         )
-
-
-def unit_rows(x: Array) -> Array:
-    """Rows scaled to unit length; a row of zeros stays zero."""
-    length = np.linalg.norm(x, axis=1, keepdims=True)
-    return np.asarray(np.divide(x, length, out=np.zeros_like(x), where=length > 0))
-
-
-def blend(q: Array, s: Array, balance: float) -> Array:
-    """Joint coordinates ``[(1 − b) Q, b S]`` from rows of unit length, with balance b."""
-    return np.hstack([(1 - balance) * q, balance * s])
 
 
 def refine(
@@ -236,9 +171,19 @@ def refine(
     significance = permutation_test(hx, hy, *spectral, n_bands=n_bands, random_state=random_state)
 
     def outcome(
-        start: str, pairing: Any, joint: Pair, centres: Pair, share: float | None, steps: list[Any]
+        start: str,
+        pairing: Any,
+        joint: Pair,
+        centres: Pair,
+        steps: list[Any],
+        *,
+        share: float | None = None,
+        signals: Pair | None = None,
     ) -> Refinement:
-        """Everything that follows from anchors; a share of 1 trusts all columns alike."""
+        """Everything that follows from anchors, and from signals where they were learned to correspond.
+
+        A share of 1 trusts all columns alike.
+        """
         products = hx.psi.T @ (pairing @ hy.psi)
         turn, singular_values, rank = orthogonalize(products, complete=False)
         found = judge(turn)
@@ -250,7 +195,7 @@ def refine(
             alignment=Alignment((hx, hy), products, np.ones_like(bands), turn, singular_values, rank),
             correspondence=found,
             pairing=pairing,
-            maps=component_maps(sides, pairing),
+            maps=component_maps(sides, pairing, signals),
             centres=centres,
             significance=significance,
             support=support,
@@ -261,22 +206,21 @@ def refine(
     def run(start: str) -> Refinement:
         steps = [{"start": start, "step": "weights", "objective": value} for value in objective]
         joint, signals = _start(start, sides, rotation, weights, known)
-        share = 1.0
+        share, learned = 1.0, None
         for _ in range(n_rounds):
             for _ in range(n_steps):
                 pairing = mutual_neighbours(*joint, n_anchors, known=known)
-                maps = component_maps(sides, pairing)
-                mapped = maps[0].apply(sides[0].components), maps[1].apply(sides[1].components)
-                joint = _joint(mapped, signals, share)
+                joint = _joint(_mapped(sides, pairing, learned), signals, share)
             centres = _centres(sides, pairing)
             # Anchors are a second estimate of the correlation between harmonics.
             found = judge(orthogonalize(hx.psi.T @ (pairing @ hy.psi), complete=False)[0])
             share = found.share
             axes = signal_maps(sides, centres, found, random_state)
-            signals = axes[0].apply(sides[0].signals), axes[1].apply(sides[1].signals)
-            joint = _joint(mapped, signals, share)
+            signals = _signals(sides, axes)
+            learned = signals if significance.p <= 0.05 else None
+            joint = _joint(_mapped(sides, pairing, learned), signals, share)
             steps.append({"start": start, "step": "round", "objective": found.agreement})
-        return outcome(start, pairing, joint, centres, None, steps)
+        return outcome(start, pairing, joint, centres, steps, signals=learned)
 
     def run_offset(offset: bool) -> Refinement:
         """All columns correspond: as they are, or up to one offset per column."""
@@ -285,13 +229,13 @@ def refine(
         centres: Pair = (middle, middle)
         everything = np.ones(len(middle))
         for _ in range(n_steps + 1 if offset else 1):
-            axes = _weighted_axes(sides, centres, everything, weights, random_state)
-            signals = axes[0].apply(sides[0].signals), axes[1].apply(sides[1].signals)
+            axes = weighted_axes(sides, centres, everything, weights, random_state)
+            signals = _signals(sides, axes)
             joint = unit_rows(signals[0]), unit_rows(signals[1])
             pairing = mutual_neighbours(*joint, n_anchors)
             if offset:
                 centres = _centres(sides, pairing)
-        return outcome("offset" if offset else "as is", pairing, joint, centres, 1.0, [])
+        return outcome("offset" if offset else "as is", pairing, joint, centres, [], share=1.0)
 
     if known is not None:
         return run("anchors")
@@ -324,41 +268,33 @@ def _start(
     """Joint coordinates to begin with, and the signals that the first round goes on with."""
     x, y = sides
     if name == "anchors":
-        maps = component_maps(sides, known)
-        return _joint((maps[0].apply(x.components), maps[1].apply(y.components)), None, 1.0), None
+        return _joint(_mapped(sides, known, None), None, 1.0), None
     mean_x, mean_y = (np.asarray(side.signals.mean(axis=0)).ravel() for side in sides)
     if name == "columns":
         # The hypothesis that all columns correspond as they are: only the common mean is taken off.
         middle = (mean_x + mean_y) / 2
-        axes = _weighted_axes(sides, (middle, middle), np.ones_like(weights), weights)
-        signals = axes[0].apply(x.signals), axes[1].apply(y.signals)
+        axes = weighted_axes(sides, (middle, middle), np.ones_like(weights), weights)
+        signals = _signals(sides, axes)
         return (unit_rows(signals[0]), unit_rows(signals[1])), signals
     if name != "harmonics":
         raise ValueError(f"starts holds {name!r}; expected 'harmonics' or 'columns'")
-    axes = _weighted_axes(sides, (mean_x, mean_y), weights, weights)
+    axes = weighted_axes(sides, (mean_x, mean_y), weights, weights)
     frequencies = x.harmonics.frequencies
     ex = unit_rows(x.harmonics.phi * frequencies)
     ey = unit_rows((y.harmonics.phi @ rotation.T) * frequencies)
-    sx, sy = unit_rows(axes[0].apply(x.signals)), unit_rows(axes[1].apply(y.signals))
-    return (np.hstack([ex, sx]), np.hstack([ey, sy])), None
+    sx, sy = _signals(sides, axes)
+    return (np.hstack([ex, unit_rows(sx)]), np.hstack([ey, unit_rows(sy)])), None
 
 
-def component_maps(sides: tuple[Side, Side], pairing: Any) -> tuple[LinearMap, LinearMap]:
-    """Maps of both datasets' principal components into the first one's, through anchors.
+def _mapped(sides: tuple[Side, Side], pairing: Any, signals: Pair | None) -> Pair:
+    """Principal components of both sides in the first one's coordinates."""
+    maps = component_maps(sides, pairing, signals)
+    return maps[0].apply(sides[0].components), maps[1].apply(sides[1].components)
 
-    The orthogonal factor is the polar factor of ``P_Xᵀ Π P_Y``, both centred on their anchors; a
-    direction's spread over the anchors is matched as well, within bounds.
-    """
-    px, py = sides[0].components, sides[1].components
-    mass_x, mass_y = masses(pairing)
-    mean_x, mean_y = mass_x @ px, mass_y @ py
-    u, _, vt = scipy.linalg.svd((px - mean_x).T @ (pairing @ (py - mean_y)), full_matrices=False)
-    spread_x = np.sqrt(mass_x @ ((px - mean_x) @ u) ** 2)
-    spread_y = np.sqrt(mass_y @ ((py - mean_y) @ vt.T) ** 2)
-    ratio = np.divide(spread_x, spread_y, out=np.ones_like(spread_x), where=spread_y > 0)
-    gain = np.clip(ratio, 1 / _MOST_GAIN, _MOST_GAIN)
-    matrix = (vt.T * gain) @ u.T
-    return LinearMap(np.eye(px.shape[1]), -mean_x), LinearMap(matrix, -mean_y @ matrix)
+
+def _signals(sides: tuple[Side, Side], axes: Sequence[LinearMap]) -> Pair:
+    """Signals of both sides, mapped."""
+    return axes[0].apply(sides[0].signals), axes[1].apply(sides[1].signals)
 
 
 def _columns_look_alike(sides: tuple[Side, Side]) -> bool:
@@ -380,34 +316,3 @@ def _centres(sides: tuple[Side, Side], pairing: Any) -> tuple[Array, Array]:
     """Mean of each dataset's signals over its anchors."""
     mass_x, mass_y = masses(pairing)
     return np.asarray(mass_x @ sides[0].signals).ravel(), np.asarray(mass_y @ sides[1].signals).ravel()
-
-
-def signal_maps(
-    sides: Sequence[Side], centres: Sequence[Array], found: Correspondence, random_state: int
-) -> tuple[LinearMap, ...]:
-    """Maps of every dataset's signals to the joint principal components of the weighted signals."""
-    return _weighted_axes(sides, centres, found.weights, found.weights * found.energy, random_state)
-
-
-def _weighted_axes(
-    sides: Sequence[Side], centres: Sequence[Array], weights: Array, worth: Array, random_state: int = 0
-) -> tuple[LinearMap, ...]:
-    chosen = np.arange(len(weights))
-    if len(weights) > MOST_SIGNALS:
-        chosen = np.sort(np.argsort(-worth, kind="stable")[:MOST_SIGNALS])
-    stacked = np.vstack(
-        [
-            (_columns(s.signals, chosen) - c[chosen]) * weights[chosen]
-            for s, c in zip(sides, centres, strict=True)
-        ]
-    )
-    axes = leading_axes(stacked, N_AXES, random_state)
-    matrix = np.zeros((len(weights), axes.shape[1]))
-    matrix[chosen] = weights[chosen, None] * axes
-    return tuple(LinearMap(matrix, -c @ matrix) for c in centres)
-
-
-def _columns(signals: Any, chosen: Array) -> Array:
-    """Some columns of the signals as a plain array."""
-    part = signals if len(chosen) == signals.shape[1] else signals[:, chosen]
-    return np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64)

@@ -20,8 +20,9 @@ from harmonicalign.anchors import masses, mutual_neighbours
 from harmonicalign.backends import cpu
 from harmonicalign.confidence import row_confidence
 from harmonicalign.correspondence import Correspondence
+from harmonicalign.maps import LinearMap, Side, blend, ridge_regression, signal_maps, unit_rows
 from harmonicalign.planes import on_planes
-from harmonicalign.refine import LinearMap, Refinement, Side, blend, signal_maps, unit_rows
+from harmonicalign.refine import Refinement
 
 __all__ = ["JointSpace", "LocalShift", "joint_space", "pooled_correspondence", "spanning_tree"]
 
@@ -78,10 +79,12 @@ class JointSpace:
     component_maps, signal_maps
         For every dataset, the maps of its principal components and of its signals.
     balance
-        How much the signals count beside the components: (φ ρ)², with φ the share of the signals that
-        corresponds and ρ that of the components which the signals know. Anchors are found with φ,
-        because signals that are compared directly are sure; where rows end up counts what is
-        complete, and signals that correspond or know a row only in part are less so.
+        How much the signals count beside the components: (φ ρ)^(2 + 2 κ⁴), with φ the share of the signals
+        that corresponds, ρ that of the components which the signals know, and κ that of the signals
+        which the components know. Anchors are found with φ, because signals that are compared directly
+        are sure; where rows end up counts what is complete, and signals that correspond or know a row
+        only in part are less so. They are needed still where they know what the components do not; that
+        can be told where κ is well below 1, hence its power.
     shifts
         For every dataset, what remains to be moved locally.
     bridges
@@ -249,15 +252,11 @@ def joint_space(
     n = len(sides)
     found = pooled_correspondence(list(refinements.values()))
     into_signals = signal_maps(sides, [signal_origin - offsets[i] for i in range(n)], found, random_state)
-    known = 1.0
-    if not own_columns:
-        pairs = zip(sides, into_signals, strict=True)
-        known = float(np.mean([_explained(side.components, m.apply(side.signals)) for side, m in pairs]))
     space = JointSpace(
         parents=tuple(parents),
         component_maps=tuple(LinearMap(to_root[i].matrix, to_root[i].shift - origin) for i in range(n)),
         signal_maps=into_signals,
-        balance=(found.share * known) ** 2,
+        balance=_balance(sides, into_signals, found.share, own_columns),
         shifts=(),
         bridges=(None,) * n,
     )
@@ -268,9 +267,23 @@ def joint_space(
     return replace(space, shifts=tuple(map(LocalShift, z, moves)))
 
 
-def _explained(components: Array, signals: Array) -> float:
-    """Share of the components' variance that the signals explain, less what as much noise would explain."""
-    wanted, given = components - components.mean(axis=0), signals - signals.mean(axis=0)
+def _balance(
+    sides: Sequence[Side], into_signals: Sequence[LinearMap], share: float, own_columns: bool
+) -> float:
+    """How much signals count beside components; see `JointSpace`."""
+    known = knowing = 1.0
+    if not own_columns:
+        pairs = [
+            (side.components, m.apply(side.signals)) for side, m in zip(sides, into_signals, strict=True)
+        ]
+        known = float(np.mean([_explained(p, s) for p, s in pairs]))
+        knowing = float(np.mean([_explained(s, p) for p, s in pairs]))
+    return float((share * known) ** (2 + 2 * knowing**4))
+
+
+def _explained(wanted: Array, given: Array) -> float:
+    """Share of the variance of `wanted` that `given` explains, less what as much noise would explain."""
+    wanted, given = wanted - wanted.mean(axis=0), given - given.mean(axis=0)
     basis = scipy.linalg.orth(given)
     total, left = np.sum(wanted**2), len(wanted) - 1 - basis.shape[1]
     if total == 0 or left <= 0:
@@ -358,15 +371,11 @@ def _bridge(components: Array, mapped: Array, wanted: Array, pairing: Any) -> Li
     """Ridge regression of what `mapped` lacks on the components, over the anchors."""
     mass = np.asarray(pairing.sum(axis=0)).ravel()
     paired = np.flatnonzero(mass > 0)
-    weights = mass[paired] / mass[paired].sum()
     x = components[paired]
     y = (pairing.T @ wanted)[paired] / mass[paired, None] - mapped[paired]
-    mean_x, mean_y = weights @ x, weights @ y
-    x, y = x - mean_x, y - mean_y
-    covariance = (x * weights[:, None]).T @ x
-    ridge = 0.01 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
-    matrix = np.linalg.lstsq(covariance + ridge, (x * weights[:, None]).T @ y, rcond=None)[0]
-    return LinearMap(matrix, mean_y - mean_x @ matrix)
+    matrix = ridge_regression(x, y, 0.01, mass[paired])
+    weights = mass[paired] / mass[paired].sum()
+    return LinearMap(matrix, weights @ (y - x @ matrix))
 
 
 def _gaussian(distances: Array, scale: Array) -> Array:

@@ -24,9 +24,10 @@ from harmonicalign.distributed.mixin import DistributedFit
 from harmonicalign.graph import Graph
 from harmonicalign.harmonics import Harmonics
 from harmonicalign.joint import Joint
+from harmonicalign.maps import LinearMap
 from harmonicalign.models import PaperModel, RefinedModel, add_dataset
 from harmonicalign.reduction import Reduction
-from harmonicalign.refine import LinearMap, Refinement
+from harmonicalign.refine import Refinement
 from harmonicalign.settings import Settings
 from harmonicalign.significance import Significance
 from harmonicalign.smooth import Denoised, Imputation, balanced_transitions, denoise, impute

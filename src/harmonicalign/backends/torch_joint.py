@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,7 +54,8 @@ def placed_rows(
     places, displacement
         Where a local displacement is known, and what it is there; None for none.
     """
-    z = torch.cat([(1 - balance) * _unit_rows(mapped), balance * _unit_rows(signals)], 1)
+    length = math.hypot(1 - balance, balance)
+    z = torch.cat([(1 - balance) / length * _unit_rows(mapped), balance / length * _unit_rows(signals)], 1)
     if places is None or displacement is None:
         return z
     known, moves = to_device(places, z.device), to_device(displacement, z.device)

@@ -1,0 +1,138 @@
+"""Maps of rows into joint coordinates, of components and of signals."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import Ridge
+from two_sides import plain_side, side
+
+from harmonicalign.anchors import masses, mutual_neighbours
+from harmonicalign.correspondence import Correspondence
+from harmonicalign.maps import component_maps, ridge_regression, signal_maps
+
+
+def test_component_maps_recover_a_rotation(rng):
+    x = rng.randn(200, 5) * [5, 4, 3, 2, 1]
+    turn = np.linalg.qr(rng.randn(5, 5))[0]
+    y = 0.5 * x @ turn + 7
+    maps = component_maps((side(x), side(y)), sp.eye_array(200, format="csr"))
+    assert maps[1].apply(y) == pytest.approx(maps[0].apply(x), abs=1e-9)
+    assert np.average(maps[0].apply(x), axis=0) == pytest.approx(np.zeros(5), abs=1e-9)
+
+
+@pytest.mark.parametrize(("factor", "gain"), [(0.5, 2), (1 / 4, 4), (0.1, 4), (2, 0.5), (10, 0.25)])
+def test_spread_is_matched_up_to_a_factor(rng, factor, gain):
+    x = rng.randn(200, 3) * [3, 2, 1]
+    maps = component_maps((plain_side(x), plain_side(factor * x + 7)), sp.eye_array(200, format="csr"))
+    assert maps[0].matrix == pytest.approx(np.eye(3))
+    assert maps[1].matrix == pytest.approx(gain * np.eye(3), abs=1e-9)
+    assert maps[1].apply(factor * x + 7) == pytest.approx(gain * factor * (x - x.mean(axis=0)), abs=1e-9)
+
+
+def test_component_maps_see_only_the_anchors(rng):
+    x, y = rng.randn(60, 4), rng.randn(50, 3)
+    turn = np.linalg.qr(rng.randn(4, 3))[0]
+    y[:40] = x[:40] @ turn
+    pairing = sp.csr_matrix((np.linspace(1, 3, 40), (np.arange(40), np.arange(40))), shape=(60, 50))
+    first, second = component_maps((plain_side(x), plain_side(y)), pairing)
+    mass = np.linspace(1, 3, 40) / np.linspace(1, 3, 40).sum()
+    assert first.shift == pytest.approx(-mass @ x[:40])
+    assert mass @ second.apply(y[:40]) == pytest.approx(np.zeros(4), abs=1e-9)
+    assert second.matrix.shape == (3, 4)
+    # A direction without spread among the anchors keeps its length.
+    flat = np.c_[y, np.zeros(50)]
+    second = component_maps((plain_side(x), plain_side(flat)), pairing)[1]
+    assert np.isfinite(second.matrix).all()
+    assert np.linalg.norm(second.matrix[3]) == pytest.approx(1)
+
+
+def test_signals_testify_where_anchors_are_doubtful(rng):
+    latent = rng.randn(400, 3) * [3, 2, 1.5]
+    x, y = latent[:200], latent[200:]
+    turn = np.linalg.qr(rng.randn(3, 3))[0]
+    signals = x[:, :2], y[:, :2]
+    # Anchors hold for the first direction, and confuse the others.
+    pairing = mutual_neighbours(x[:, :1], y[:, :1], 10)
+
+    def error(*extra):
+        maps = component_maps((plain_side(x), plain_side(y @ turn)), pairing, *extra)
+        return np.linalg.norm(maps[1].apply(y @ turn) - maps[0].apply(y), axis=0)
+
+    alone, told = error(), error(signals)
+    assert told[1] < 0.2 * alone[1]
+    # The third follows, for no other place is left to it.
+    assert told[2] < 0.3 * alone[2]
+
+
+def test_cross_covariance_is_that_of_anchors_and_predictions(rng):
+    x, y, s, t = rng.randn(30, 3), rng.randn(25, 3), rng.randn(30, 4), rng.randn(25, 4)
+    pairing = mutual_neighbours(s, t, 5)
+    mass_x, mass_y = masses(pairing)
+    cx, cy = x - mass_x @ x, y - mass_y @ y
+    cross = cx.T @ pairing @ cy / pairing.sum()
+    for own, other, given, wanted, swap in ((cx, cy, s, t, False), (cy, cx, t, s, True)):
+        alpha = 0.3 * wanted.var(axis=0).mean() * len(wanted)
+        predicted = Ridge(alpha=alpha).fit(wanted, other).predict(given)
+        part = (own * (mass_y if swap else mass_x)[:, None]).T @ predicted / 2
+        cross += part.T if swap else part
+    u, _, vt = np.linalg.svd(cross)
+    matrix = component_maps((plain_side(x), plain_side(y)), pairing, (s, t))[1].matrix
+    gain = np.sqrt(mass_x @ (cx @ u) ** 2) / np.sqrt(mass_y @ (cy @ vt.T) ** 2)
+    assert matrix == pytest.approx((vt.T * gain) @ u.T)
+
+
+def test_signals_that_do_not_vary_say_nothing(rng):
+    x, y = rng.randn(30, 3), rng.randn(25, 3)
+    pairing = mutual_neighbours(x, y, 5)
+    both = plain_side(x), plain_side(y)
+    constant = np.zeros((30, 4)), np.zeros((25, 4))
+    for one, other in zip(
+        component_maps(both, pairing), component_maps(both, pairing, constant), strict=True
+    ):
+        assert one.matrix == pytest.approx(other.matrix)
+        assert one.shift == pytest.approx(other.shift)
+
+
+def test_ridge_regression_agrees_with_scikit_learn(rng):
+    x, y, weights = rng.randn(40, 3) + 5, rng.randn(40, 2), rng.uniform(0.1, 1, 40)
+    variance = np.average((x - np.average(x, axis=0, weights=weights)) ** 2, axis=0, weights=weights).mean()
+    expected = Ridge(alpha=0.2 * variance * weights.sum()).fit(x, y, weights)
+    assert ridge_regression(x, y, 0.2, weights) == pytest.approx(expected.coef_.T)
+    plain = Ridge(alpha=0.2 * x.var(axis=0).mean() * 40).fit(x, y)
+    assert ridge_regression(x, y, 0.2) == pytest.approx(plain.coef_.T)
+
+
+def test_weighted_axes_are_joint_principal_components(rng):
+    x, y = rng.randn(50, 6), rng.randn(40, 6) + 2
+    centres = x.mean(axis=0), y.mean(axis=0)
+    found = Correspondence(np.zeros(6), rng.uniform(0.2, 1, 6), rng.uniform(1, 2, 6), np.ones(6), 0.5)
+    maps = signal_maps([plain_side(x), plain_side(y)], centres, found, 0)
+    scaled = np.r_[x - centres[0], y - centres[1]] * found.weights
+    axes = np.linalg.svd(scaled, full_matrices=False)[2].T
+    for rows, centre, m in zip((x, y), centres, maps, strict=True):
+        expected = (rows - centre) * found.weights @ axes
+        assert m.apply(rows) @ m.apply(rows).T == pytest.approx(expected @ expected.T)
+        assert np.abs(m.apply(rows)) == pytest.approx(np.abs(expected))
+        assert m.apply(sp.csr_matrix(rows)) == pytest.approx(m.apply(rows))
+
+
+def test_only_signals_of_worth_enter_where_there_are_many(rng, monkeypatch):
+    monkeypatch.setattr("harmonicalign.maps.MOST_SIGNALS", 4)
+    x, y = rng.randn(50, 6), rng.randn(40, 6)
+    # Signal 0 has little energy and signal 3 little weight; 5 has more of both than 3.
+    weights, energy = np.array([1, 0.9, 0.8, 0.1, 0.7, 0.6]), np.array([0.01, 1, 1, 1, 1, 1])
+    found = Correspondence(np.zeros(6), weights, energy, np.ones(6), 0.5)
+    for form in (np.asarray, sp.csr_matrix):
+        sides_ = [plain_side(x, form(x)), plain_side(y, form(y))]
+        for m in signal_maps(sides_, [np.zeros(6)] * 2, found, 0):
+            assert np.flatnonzero(m.matrix.any(axis=1)).tolist() == [1, 2, 4, 5]
+            assert m.matrix.shape == (6, 4)
+
+
+def test_axes_of_many_signals_are_drawn_by_the_seed(rng):
+    rows = [rng.randn(160, 310), rng.randn(150, 310)]
+    found = Correspondence(np.zeros(310), np.ones(310), np.ones(310), np.ones(310), 0.5)
+    pair, centres = [plain_side(r) for r in rows], [np.zeros(310)] * 2
+    one, two, other = (signal_maps(pair, centres, found, seed)[0].matrix for seed in (1, 1, 2))
+    assert np.array_equal(one, two)
+    assert not np.array_equal(one, other)
