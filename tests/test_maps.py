@@ -8,7 +8,7 @@ from two_sides import plain_side, side
 
 from harmonicalign.anchors import masses, mutual_neighbours
 from harmonicalign.correspondence import Correspondence
-from harmonicalign.maps import component_maps, ridge_regression, signal_maps
+from harmonicalign.maps import blend, component_maps, ridge_regression, signal_maps
 
 
 def test_component_maps_recover_a_rotation(rng):
@@ -136,3 +136,10 @@ def test_axes_of_many_signals_are_drawn_by_the_seed(rng):
     one, two, other = (signal_maps(pair, centres, found, seed)[0].matrix for seed in (1, 1, 2))
     assert np.array_equal(one, two)
     assert not np.array_equal(one, other)
+
+
+def test_blend_balances_components_and_signals():
+    q, s = np.array([[0.6, 0.8]]), np.ones((1, 1))
+    assert blend(q, s, 0.3) == pytest.approx(np.array([[0.42, 0.56, 0.3]]) / np.sqrt(0.58))
+    assert blend(q, s, 0).tolist() == [[0.6, 0.8, 0]]
+    assert blend(q, s, 1).tolist() == [[0, 0, 1]]

@@ -18,7 +18,7 @@ from harmonicalign.links import link_signals
 from harmonicalign.maps import Side, blend, component_maps, signal_maps, unit_rows
 from harmonicalign.reduction import leading_axes, reduce_rows
 from harmonicalign.refine import refine
-from harmonicalign.significance import permutation_test
+from harmonicalign.significance import Significance, permutation_test
 from harmonicalign.space import (
     joint_space,
 )
@@ -53,13 +53,6 @@ def test_centred_spectrum(sides):
     assert one.spectral() == pytest.approx(expected, abs=1e-9)
     sparse = Side(one.components, sp.csr_matrix(one.signals), one.harmonics)
     assert sparse.spectral() == pytest.approx(expected, abs=1e-9)
-
-
-def test_blend_balances_components_and_signals():
-    q, s = np.array([[0.6, 0.8]]), np.ones((1, 1))
-    assert blend(q, s, 0.3) == pytest.approx(np.array([[0.42, 0.56, 0.3]]) / np.sqrt(0.58))
-    assert blend(q, s, 0).tolist() == [[0.6, 0.8, 0]]
-    assert blend(q, s, 1).tolist() == [[0, 0, 1]]
 
 
 @pytest.mark.parametrize(("p", "chance"), [(0.05, 1), (0.051, 0.25)])
@@ -489,3 +482,15 @@ def test_reduction_of_sparse_rows(rng):
 def test_unit_rows_leave_zeros(rng):
     rows = np.r_[rng.randn(3, 2), 1e-3 * rng.randn(1, 2), np.zeros((1, 2))]
     assert np.linalg.norm(unit_rows(rows), axis=1) == pytest.approx([1, 1, 1, 1, 0])
+
+
+def test_signals_that_correspond_by_chance_do_not_testify(sides, monkeypatch):
+    def with_p(p):
+        test = Significance(z=1.0, p=p, observed=1.0, null=np.ones(3))
+        monkeypatch.setattr(refine_module, "permutation_test", lambda *_, **__: test)
+        return refine(*sides, starts=("harmonics",), simple=False)
+
+    sure, doubtful = with_p(0.05), with_p(0.051)
+    for found, expected in ((sure, False), (doubtful, True)):
+        alone = component_maps(sides, found.pairing)[1].matrix
+        assert np.allclose(found.maps[1].matrix, alone) == expected

@@ -10,7 +10,7 @@ their cross-covariance C, to which anchors Π and the signals both testify,
 where the hats are what a row's weighted signals S say of the components it would have in the other
 dataset, by a regression there. Anchors know of all directions, but pair rows that are only alike;
 signals pair nothing, but know only the directions that depend on them. Each counts for little where it
-knows little.
+knows little. (Π has total mass one here, and the rows of both sums count as much as they take part in it.)
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from harmonicalign.planes import PLANE_ROWS, laid_together, neighbourhood
 from harmonicalign.reduction import Reduction, reduce_rows
 from harmonicalign.refine import Refinement, refine
 from harmonicalign.settings import Settings, resolve
-from harmonicalign.significance import Significance
+from harmonicalign.significance import CHANCE, Significance
 from harmonicalign.space import JointSpace, joint_space, pooled_correspondence, spanning_tree
 
 __all__ = ["PaperModel", "RefinedModel", "add_dataset", "fit_paper", "fit_refined"]
@@ -438,7 +438,7 @@ def _refine_pairs(
 
 
 def _warn_of_chance(significance: Significance) -> None:
-    if significance.p > 0.05:
+    if significance.p > CHANCE:
         warnings.warn(
             f"the alignment is no better than chance ({significance}): permuted features agree as well. "
             "Check that the columns of signals mean the same in every dataset and stand in the same order "

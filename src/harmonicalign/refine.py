@@ -43,7 +43,7 @@ from harmonicalign.maps import (
     unit_rows,
     weighted_axes,
 )
-from harmonicalign.significance import Significance, permutation_test
+from harmonicalign.significance import CHANCE, Significance, permutation_test
 
 __all__ = ["Refinement", "refine"]
 
@@ -99,7 +99,7 @@ class Refinement:
 
         They do if they support each other, and their features agree, and not by chance.
         """
-        chance = 1.0 if self.significance.p <= 0.05 else 0.25
+        chance = 1.0 if self.significance.p <= CHANCE else 0.25
         return chance * self.support * (1 + self.correspondence.agreement) / 2
 
     def reversed(self, sides: tuple[Side, Side]) -> Refinement:
@@ -173,17 +173,13 @@ def refine(
     def outcome(
         start: str,
         pairing: Any,
+        maps: tuple[LinearMap, LinearMap],
         joint: Pair,
         centres: Pair,
+        share: float | None,
         steps: list[Any],
-        *,
-        share: float | None = None,
-        signals: Pair | None = None,
     ) -> Refinement:
-        """Everything that follows from anchors, and from signals where they were learned to correspond.
-
-        A share of 1 trusts all columns alike.
-        """
+        """Everything that follows from anchors; a share of 1 trusts all columns alike."""
         products = hx.psi.T @ (pairing @ hy.psi)
         turn, singular_values, rank = orthogonalize(products, complete=False)
         found = judge(turn)
@@ -195,7 +191,7 @@ def refine(
             alignment=Alignment((hx, hy), products, np.ones_like(bands), turn, singular_values, rank),
             correspondence=found,
             pairing=pairing,
-            maps=component_maps(sides, pairing, signals),
+            maps=maps,
             centres=centres,
             significance=significance,
             support=support,
@@ -210,17 +206,20 @@ def refine(
         for _ in range(n_rounds):
             for _ in range(n_steps):
                 pairing = mutual_neighbours(*joint, n_anchors, known=known)
-                joint = _joint(_mapped(sides, pairing, learned), signals, share)
+                maps = component_maps(sides, pairing, learned)
+                joint = _joint(_mapped(sides, maps), signals, share)
             centres = _centres(sides, pairing)
             # Anchors are a second estimate of the correlation between harmonics.
             found = judge(orthogonalize(hx.psi.T @ (pairing @ hy.psi), complete=False)[0])
             share = found.share
             axes = signal_maps(sides, centres, found, random_state)
             signals = _signals(sides, axes)
-            learned = signals if significance.p <= 0.05 else None
-            joint = _joint(_mapped(sides, pairing, learned), signals, share)
+            # Signals that correspond by chance testify to nothing.
+            learned = signals if significance.p <= CHANCE else None
+            maps = component_maps(sides, pairing, learned)
+            joint = _joint(_mapped(sides, maps), signals, share)
             steps.append({"start": start, "step": "round", "objective": found.agreement})
-        return outcome(start, pairing, joint, centres, steps, signals=learned)
+        return outcome(start, pairing, maps, joint, centres, None, steps)
 
     def run_offset(offset: bool) -> Refinement:
         """All columns correspond: as they are, or up to one offset per column."""
@@ -235,7 +234,8 @@ def refine(
             pairing = mutual_neighbours(*joint, n_anchors)
             if offset:
                 centres = _centres(sides, pairing)
-        return outcome("offset" if offset else "as is", pairing, joint, centres, [], share=1.0)
+        maps = component_maps(sides, pairing)
+        return outcome("offset" if offset else "as is", pairing, maps, joint, centres, 1.0, [])
 
     if known is not None:
         return run("anchors")
@@ -246,7 +246,7 @@ def refine(
         plausible = tried[-1].support >= _ENOUGH_SUPPORT * best.support
         if plausible:
             best = tried[-1]
-        if significance.p > 0.05 and (plausible or _columns_look_alike(sides)):
+        if significance.p > CHANCE and (plausible or _columns_look_alike(sides)):
             # The datasets can be laid on each other, but no feature says that they should be.
             tried.append(run_offset(False))
             best = tried[-1]
@@ -268,7 +268,7 @@ def _start(
     """Joint coordinates to begin with, and the signals that the first round goes on with."""
     x, y = sides
     if name == "anchors":
-        return _joint(_mapped(sides, known, None), None, 1.0), None
+        return _joint(_mapped(sides, component_maps(sides, known)), None, 1.0), None
     mean_x, mean_y = (np.asarray(side.signals.mean(axis=0)).ravel() for side in sides)
     if name == "columns":
         # The hypothesis that all columns correspond as they are: only the common mean is taken off.
@@ -286,9 +286,8 @@ def _start(
     return (np.hstack([ex, unit_rows(sx)]), np.hstack([ey, unit_rows(sy)])), None
 
 
-def _mapped(sides: tuple[Side, Side], pairing: Any, signals: Pair | None) -> Pair:
+def _mapped(sides: tuple[Side, Side], maps: tuple[LinearMap, LinearMap]) -> Pair:
     """Principal components of both sides in the first one's coordinates."""
-    maps = component_maps(sides, pairing, signals)
     return maps[0].apply(sides[0].components), maps[1].apply(sides[1].components)
 
 

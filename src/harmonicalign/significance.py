@@ -12,9 +12,12 @@ from scipy import stats
 from harmonicalign.bands import bandlimiting_weights
 from harmonicalign.harmonics import Harmonics
 
-__all__ = ["Significance", "false_discovery", "permutation_test"]
+__all__ = ["CHANCE", "Significance", "false_discovery", "permutation_test"]
 
 Array = np.ndarray[Any, Any]
+
+CHANCE = 0.05
+"""An alignment with a larger p is no better than chance."""
 
 
 @dataclass(frozen=True)

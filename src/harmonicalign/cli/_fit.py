@@ -11,11 +11,9 @@ from harmonicalign.backends.devices import resolve
 from harmonicalign.cli._inputs import parameters, read_table
 from harmonicalign.cli._session import NOT_ALIGNED, Session
 from harmonicalign.cli._stages import fit_plan
+from harmonicalign.significance import CHANCE
 
 __all__ = ["Fit", "load_model", "n_datasets", "significance", "told"]
-
-CHANCE = 0.05
-"""An alignment with a larger p is no better than chance."""
 
 
 @dataclass(frozen=True)

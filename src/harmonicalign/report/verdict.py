@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from harmonicalign.report.evidence import Features, Measure, Pair
+from harmonicalign.significance import CHANCE
 
 __all__ = ["LOW_CONFIDENCE", "Verdict", "judge", "percent", "readable_p", "tight"]
 
 Array = np.ndarray[Any, Any]
-
-CHANCE = 0.05
-"""Above this p an alignment counts as no better than chance."""
 
 WEAK = 0.001
 """Above this p an alignment needs other evidence to be beyond doubt."""
