@@ -120,6 +120,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "start: columns only": {"starts": ("columns",), "simple": False},
     "no simple explanations": {"simple": False},
     "one round": {"n_rounds": 1},
+    "no restarts": {"n_restarts": 0},
     "map by anchors alone": {"anchors_alone": True},
     "no local shift": {"no_shift": True},
     "no planes": {"no_planes": True},

@@ -115,9 +115,9 @@ def test_a_fit_with_more_rows_than_the_limit_leaves_them_where_they_are(monkeypa
     joint = laid.joint_
     laid_rows = on_planes(joint.coordinates, joint.coordinates, joint.batch)
     assert joint.rows == pytest.approx(laid_rows)
-    # Rows go half of the way.
-    half = (joint.rows + joint.coordinates) / 2
-    assert np.array_equal(np.vstack(laid.embedding_)[:, -half.shape[1] :], half)
+    # Rows go half of the way, and count for twice as much as the map: squares of distances add up.
+    half = (joint.rows + joint.coordinates) / 2**0.5
+    assert np.vstack(laid.embedding_)[:, -half.shape[1] :] == pytest.approx(half)
     assert laid.transform(data.x, dataset=0) == pytest.approx(laid.embedding_[0], abs=1e-6)
     monkeypatch.setattr(models, "PLANE_ROWS", 239)
     plain = ha.HarmonicAlignment(random_state=0).fit([data.x, data.y])
@@ -153,13 +153,13 @@ def test_rows_of_an_added_dataset_span_planes_too():
         phi = (walk[180:, :180] @ joint.harmonics.phi + walk[180:, 180:] @ phi) / joint.harmonics.eigenvalues
     expected = phi * joint.harmonics.frequencies
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    assert added == pytest.approx(np.hstack([expected, (z + laid) / 2]), abs=2e-6)
+    assert added == pytest.approx(np.hstack([expected, (z + laid) / 2**0.5]), abs=2e-6)
     # A single new row of it stands for itself: on the planes of the fitted rows alone, with squared
     # probabilities.
     apart = model.transform(data.x[60:] + 1e-9, dataset=2)
     assert np.abs(apart[:, : expected.shape[1]] - expected).max() > 1e-3
     alone = on_planes(z, joint.coordinates, joint.batch)
-    assert apart[:, expected.shape[1] :] == pytest.approx((z + alone) / 2, abs=1e-5)
+    assert apart[:, expected.shape[1] :] == pytest.approx((z + alone) / 2**0.5, abs=1e-5)
     squared = joint.graph.extend(alone).toarray() ** 2
     squared /= squared.sum(axis=1, keepdims=True)
     expected = joint.harmonics.extend(squared) * joint.harmonics.frequencies

@@ -26,7 +26,7 @@ from harmonicalign.space import (
 
 def test_refinement_lays_the_datasets_on_each_other(manifold, sides):
     found = refine(*sides)
-    assert found.start in ("columns", "harmonics")
+    assert found.start in ("columns", "harmonics", "again")
     assert found.significance.p < 0.01
     assert roc_auc_score(manifold.corresponds, found.correspondence.scores) > 0.95
     pairs = found.pairing.tocoo()
@@ -43,7 +43,7 @@ def test_refinement_with_the_best_of_many_signals(manifold, sides, monkeypatch):
     monkeypatch.setattr("harmonicalign.maps.MOST_SIGNALS", 25)
     for start in ("harmonics", "columns"):
         found = refine(*sides, starts=(start,))
-        assert {step["start"] for step in found.history} == {start, "offset"}
+        assert {step["start"] for step in found.history} >= {start, "offset"}
         assert roc_auc_score(manifold.corresponds, found.correspondence.scores) > 0.9
 
 
@@ -89,6 +89,7 @@ def test_defaults_of_a_refinement(sides):
         n_steps=3,
         n_anchors=10,
         starts=("harmonics", "columns"),
+        n_restarts=3,
         learn_weights=True,
         simple=True,
         random_state=0,
@@ -98,13 +99,16 @@ def test_defaults_of_a_refinement(sides):
     assert np.array_equal(found.significance.null, explicit.significance.null)
     assert np.array_equal(found.correspondence.p_values, explicit.correspondence.p_values)
     steps = [(step["start"], step["step"]) for step in found.history if step["step"] != "weights"]
-    assert steps == [
+    assert steps[:7] == [
         *[("harmonics", "round")] * 2,
         ("harmonics", "anchors"),
         *[("columns", "round")] * 2,
         ("columns", "anchors"),
         ("offset", "anchors"),
     ]
+    # Both were started again from their weights, to three powers, as long as that was worth it.
+    assert len(steps[7:]) in (18, 18 + 9, 18 + 9 + 9)
+    assert steps[7:] == [*[("again", "round")] * 2, ("again", "anchors")] * (len(steps[7:]) // 3)
 
 
 def middle(sides):
@@ -125,6 +129,11 @@ def first_anchors(sides, start, n_bands=8):
     return np.c_[ex, signals[0]], np.c_[ey, signals[1]]
 
 
+def only(start):
+    """Options of a single run."""
+    return {"starts": (start,), "simple": False, "n_restarts": 0}
+
+
 def same_pairing(one, other):
     return abs(one - other).max() < 1e-6
 
@@ -132,7 +141,7 @@ def same_pairing(one, other):
 @pytest.mark.parametrize("start", ["harmonics", "columns"])
 @pytest.mark.parametrize(("n_anchors", "n_bands"), [(10, 8), (6, 3)])
 def test_first_anchors_are_neighbours_in_the_space_of_the_start(sides, start, n_anchors, n_bands):
-    options = {"starts": (start,), "simple": False, "n_anchors": n_anchors, "n_bands": n_bands}
+    options = {**only(start), "n_anchors": n_anchors, "n_bands": n_bands}
     found = refine(*sides, n_rounds=1, n_steps=1, **options)
     joint = first_anchors(sides, start, n_bands)
     assert same_pairing(found.pairing, mutual_neighbours(*joint, n_anchors))
@@ -140,7 +149,7 @@ def test_first_anchors_are_neighbours_in_the_space_of_the_start(sides, start, n_
 
 
 def test_more_steps_go_on_in_the_mapped_components(sides):
-    options = {"starts": ("harmonics",), "simple": False, "n_rounds": 1}
+    options = {**only("harmonics"), "n_rounds": 1}
     one = refine(*sides, n_steps=1, **options)
     two = refine(*sides, n_steps=2, **options)
     # Before the first round is over nothing is known of the signals, and the map goes by anchors alone.
@@ -165,7 +174,7 @@ def space_of(found, sides):
 
 @pytest.mark.parametrize("start", ["harmonics", "columns"])
 def test_rounds_go_on_from_the_joint_space(sides, start):
-    options = {"starts": (start,), "simple": False}
+    options = only(start)
     one = refine(*sides, n_rounds=1, n_steps=2, **options)
     joint = space_of(one, sides)
     assert 0 < one.correspondence.share < 1
@@ -208,7 +217,7 @@ def test_a_refinement_follows_from_its_anchors(sides, simple):
 
 
 def test_options_of_a_refinement(sides):
-    options = {"starts": ("harmonics",), "simple": False, "n_rounds": 1, "n_steps": 1}
+    options = {**only("harmonics"), "n_rounds": 1, "n_steps": 1}
     found = refine(*sides, **options)
     hx, hy, a, b = spectra(sides)
     few = refine(*sides, n_bands=3, random_state=5, **options)
@@ -246,7 +255,7 @@ def test_first_band_of_a_refinement(rng):
     # All harmonics, so that some are of the highest frequencies, which the first band holds.
     pair = side(rng.randn(50, 2), k=49), side(rng.randn(45, 2), k=44)
     hx, hy, a, b = spectra([replace(s, harmonics=s.harmonics.truncate(44)) for s in pair])
-    options = {"starts": ("harmonics",), "simple": False, "n_rounds": 1, "n_steps": 1}
+    options = {**only("harmonics"), "n_rounds": 1, "n_steps": 1}
     values = []
     for chosen in ({"first_band": 0}, {"first_band": 1}, {}):
         bands = bandlimiting_weights(hx.frequencies, hy.frequencies, 8, **chosen)
@@ -259,7 +268,7 @@ def test_first_band_of_a_refinement(rng):
 
 def test_few_anchors_determine_few_directions(rng):
     pair = side(rng.randn(40, 3), k=35), side(rng.randn(38, 3) + 1, k=35)
-    found = refine(*pair, n_anchors=1, starts=("columns",), simple=False, n_rounds=1, n_steps=1)
+    found = refine(*pair, n_anchors=1, **only("columns"), n_rounds=1, n_steps=1)
     assert found.alignment.rank == found.pairing.nnz < 35
     values = np.linalg.svd(found.alignment.rotation, compute_uv=False)
     assert values == pytest.approx((np.arange(35) < found.alignment.rank).astype(float), abs=1e-9)
@@ -290,15 +299,56 @@ def test_sparse_signals_are_refined_alike(sides):
     assert found.support == pytest.approx(dense.support, abs=1e-6)
 
 
+def worth(step):
+    return step["objective"] * step["support"] ** 4
+
+
 def chosen_by_rule(found, alike):
     """Which start should have been kept, from the record of all that were tried."""
-    ends = {step["start"]: step for step in found.history if step["step"] == "anchors"}
-    names = [name for name in ends if name in ("harmonics", "columns")]
-    best = max(names, key=lambda name: ends[name]["objective"])
-    plausible = ends["offset"]["support"] >= 0.9 * ends[best]["support"]
+    ends = [step for step in found.history if step["step"] == "anchors"]
+    best = max((step for step in ends if step["start"] in ("harmonics", "columns")), key=worth)
+    offset = next(step for step in ends if step["start"] == "offset")
+    plausible = offset["support"] >= 0.9 * best["support"]
     if found.significance.p > 0.05 and (plausible or alike):
         return "as is"
-    return "offset" if plausible else best
+    if plausible:
+        return "offset"
+    again = [worth(step) for step in ends if step["start"] == "again"]
+    return "again" if max(again) > 1.02 * worth(best) else best["start"]
+
+
+def test_runs_start_again_from_the_weights_that_were_learned(sides):
+    options = {**only("harmonics"), "n_rounds": 1, "n_steps": 1}
+    before = refine(*sides, **options)
+    again = refine(*sides, **options | {"n_restarts": 1})
+    candidates = []
+    for power in (1, 2, 8):
+        weights = before.correspondence.weights**power
+        joint = [unit_rows((s.signals - c) * weights) for s, c in zip(sides, before.centres, strict=True)]
+        candidates.append(mutual_neighbours(*joint, 10))
+    ends = [step for step in again.history if step["step"] == "anchors"]
+    assert [step["start"] for step in ends] == ["harmonics", "again", "again", "again"]
+    best = max(range(1, 4), key=lambda i: worth(ends[i]))
+    assert worth(ends[best]) > 1.02 * worth(ends[0])
+    assert again.start == "again"
+    assert again.worth == pytest.approx(worth(ends[best]))
+    assert same_pairing(again.pairing, candidates[best - 1])
+    # They go on as long as that is worth it; what gains too little is not kept.
+    most = refine(*sides, **options | {"n_restarts": 9})
+    ends = [worth(step) for step in most.history if step["step"] == "anchors"]
+    kept = ends[0]
+    for first in range(1, len(ends), 3):
+        gained = max(ends[first : first + 3]) > 1.02 * kept
+        assert gained == (first + 3 < len(ends))
+        kept = max(ends[first : first + 3]) if gained else kept
+    assert most.worth == pytest.approx(kept)
+
+
+def test_nothing_is_learned_again_where_nothing_is_learned_or_needed(sides, monkeypatch):
+    even = refine(*sides, learn_weights=False)
+    monkeypatch.setattr(refine_module, "_ENOUGH_SUPPORT", 0)  # the offset always does
+    for found in (even, refine(*sides)):
+        assert "again" not in {step["start"] for step in found.history}
 
 
 def test_the_simplest_explanation_that_does_is_kept(sides, rng):
@@ -328,7 +378,7 @@ def test_signals_of_chance_are_compared_by_their_spread(rng, monkeypatch):
     assert refine(x, y).start == "as is"
     other = Side(y.components, y.signals[:, ::-1], y.harmonics)
     assert refine(x, other).significance.p > 0.05
-    assert refine(x, other).start in ("harmonics", "columns")
+    assert refine(x, other).start in ("harmonics", "columns", "again")
 
 
 def test_all_columns_trusted_up_to_an_offset(rng):
@@ -488,7 +538,7 @@ def test_signals_that_correspond_by_chance_do_not_testify(sides, monkeypatch):
     def with_p(p):
         test = Significance(z=1.0, p=p, observed=1.0, null=np.ones(3))
         monkeypatch.setattr(refine_module, "permutation_test", lambda *_, **__: test)
-        return refine(*sides, starts=("harmonics",), simple=False)
+        return refine(*sides, **only("harmonics"))
 
     sure, doubtful = with_p(0.05), with_p(0.051)
     for found, expected in ((sure, False), (doubtful, True)):

@@ -38,6 +38,10 @@ Array = np.ndarray[Any, Any]
 _JOINT_DECAY = 4.0
 """Decay of the joint kernel: near neighbours count nearly alike, those beyond the bandwidth hardly."""
 
+_COORDINATES = 2**0.5
+"""Length of joint coordinates beside the diffusion map's unit length. Coordinates tell rows apart that the
+map brings together: with more of them rows find their like better, with fewer datasets mix better."""
+
 _HUBS = 3
 """Datasets with which every other one is aligned; the best of these pairs are then used."""
 
@@ -176,7 +180,7 @@ class RefinedModel:
 
         def fill(rows: slice) -> None:
             out[rows, : phi.shape[1]] = unit_rows(phi[rows] * damping)
-            out[rows, phi.shape[1] :] = (z[rows] + laid[rows]) / 2
+            out[rows, phi.shape[1] :] = _COORDINATES / 2 * (z[rows] + laid[rows])
 
         cpu.in_threads(fill, cpu.row_slices(len(z), 256 * out.shape[1]))
         return out

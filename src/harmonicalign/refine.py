@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from scipy import stats
 
 from harmonicalign.align import Alignment, calibrate, orthogonalize
 from harmonicalign.anchors import masses, mutual_neighbours
+from harmonicalign.backends import cpu
 from harmonicalign.bands import bandlimiting_weights
 from harmonicalign.confidence import row_confidence
 from harmonicalign.correspondence import Correspondence, correspondence, learn_rotation
@@ -52,6 +54,12 @@ Pair = tuple[Array, Array]
 
 _ENOUGH_SUPPORT = 0.9
 """A simpler explanation is kept if it gives at least this part of the best one's support."""
+
+_SHARPENED = (1, 2, 8)
+"""Powers of learned weights that runs start again from: as they are, and with less of doubtful features."""
+
+_WORTH_MORE = 1.02
+"""A restart is kept, and followed by another, only if it gained this factor: less may be chance."""
 
 _ALIKE = 0.7
 """Rank correlation of the columns' spreads above which columns look as if they corresponded."""
@@ -78,7 +86,7 @@ class Refinement:
     support
         Mean confidence of the rows of the better supported side, in [0, 1].
     start
-        Which explanation was kept: "as is", "offset", "columns", "harmonics" or "anchors".
+        Which explanation was kept: "as is", "offset", "columns", "harmonics", "again" or "anchors".
     history
         One record per step: the start, what was done, and the objective after it.
     """
@@ -102,6 +110,14 @@ class Refinement:
         chance = 1.0 if self.significance.p <= CHANCE else 0.25
         return chance * self.support * (1 + self.correspondence.agreement) / 2
 
+    @property
+    def worth(self) -> float:
+        """What tells the better of two runs: features agree, and rows of the two datasets meet.
+
+        A wrong rotation can make a few features agree; then rows do not meet everywhere.
+        """
+        return self.correspondence.agreement * self.support**4
+
     def reversed(self, sides: tuple[Side, Side]) -> Refinement:
         """The same refinement seen from the other side; `sides` are in the new order."""
         return replace(
@@ -124,6 +140,7 @@ def refine(
     n_anchors: int = 10,
     known: Any = None,
     starts: Sequence[str] = ("harmonics", "columns"),
+    n_restarts: int = 3,
     learn_weights: bool = True,
     simple: bool = True,
     random_state: int = 0,
@@ -144,7 +161,9 @@ def refine(
     known
         Pairs of rows known to match, a sparse (n_x, n_y) matrix; they are then the start as well.
     starts
-        Starts to try; the one whose features agree best is kept.
+        Starts to try; the run that is worth most is kept.
+    n_restarts
+        How often, at most, runs start again from weights that were learned, while that is worth it.
     learn_weights
         False counts all features alike, for comparison.
     simple
@@ -199,9 +218,20 @@ def refine(
             history=tuple(steps),
         )
 
-    def run(start: str) -> Refinement:
-        steps = [{"start": start, "step": "weights", "objective": value} for value in objective]
-        joint, signals = _start(start, sides, rotation, weights, known)
+    def run(start: str, before: Refinement | None = None, power: int = 1) -> Refinement:
+        """Rounds from a start, or again from the weights, sharpened, that were learned before."""
+        steps: list[dict[str, Any]] = []
+        joint: Pair
+        signals: Pair | None
+        if before is None:
+            steps += [{"start": start, "step": "weights", "objective": value} for value in objective]
+            joint, signals = _start(start, sides, rotation, weights, known)
+        else:
+            found = before.correspondence
+            sharp = found.weights**power
+            axes = weighted_axes(sides, before.centres, sharp, sharp * found.energy, random_state)
+            signals = _signals(sides, axes)
+            joint = unit_rows(signals[0]), unit_rows(signals[1])
         share, learned = 1.0, None
         for _ in range(n_rounds):
             for _ in range(n_steps):
@@ -239,17 +269,29 @@ def refine(
 
     if known is not None:
         return run("anchors")
-    tried = [run(name) for name in starts]
-    best = max(tried, key=lambda r: r.correspondence.agreement)
+    # Runs know nothing of each other and are worked out side by side.
+    explain = [partial(run, name) for name in starts]
     if simple:
-        tried.append(run_offset(True))
-        plausible = tried[-1].support >= _ENOUGH_SUPPORT * best.support
-        if plausible:
-            best = tried[-1]
-        if significance.p > CHANCE and (plausible or _columns_look_alike(sides)):
-            # The datasets can be laid on each other, but no feature says that they should be.
-            tried.append(run_offset(False))
-            best = tried[-1]
+        explain.append(partial(run_offset, True))
+    tried = cpu.in_threads(lambda work: work(), explain)
+    bases = tried[: len(starts)]
+    best = max(bases, key=lambda r: r.worth)
+    plausible = simple and tried[-1].support >= _ENOUGH_SUPPORT * best.support
+    if plausible:
+        best = tried[-1]
+    elif learn_weights:
+        for _ in range(n_restarts):
+            restarts = [partial(run, "again", base, power) for base in bases for power in _SHARPENED]
+            more = cpu.in_threads(lambda work: work(), restarts)
+            tried += more
+            again = max(more, key=lambda r: r.worth)
+            if again.worth <= _WORTH_MORE * best.worth:
+                break
+            best, bases = again, [again]
+    if simple and significance.p > CHANCE and (plausible or _columns_look_alike(sides)):
+        # The datasets can be laid on each other, but no feature says that they should be.
+        tried.append(run_offset(False))
+        best = tried[-1]
     return replace(best, history=tuple(step for r in tried for step in r.history))
 
 

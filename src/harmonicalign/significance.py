@@ -10,6 +10,7 @@ import scipy.linalg
 from scipy import stats
 
 from harmonicalign.bands import bandlimiting_weights
+from harmonicalign.correspondence import learn_rotation, scores
 from harmonicalign.harmonics import Harmonics
 
 __all__ = ["CHANCE", "Significance", "false_discovery", "permutation_test"]
@@ -18,6 +19,9 @@ Array = np.ndarray[Any, Any]
 
 CHANCE = 0.05
 """An alignment with a larger p is no better than chance."""
+
+_LEAST_SPREAD = 0.1
+"""Standard deviation of the larger of two standardised statistics; it is 0.8 to 1 where they vary at all."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class Significance:
     p
         Probability of so large an agreement under permutation.
     observed
-        Nuclear norm of the bandlimited correlation of the features as they are paired.
+        Agreement of the features as they are paired: the larger of two statistics, each less its mean
+        under permutation and in its standard deviations.
     null
         The same for permuted features.
     """
@@ -57,10 +62,14 @@ def permutation_test(
 ) -> Significance:
     """Compare the correlation of two datasets' harmonics with that from wrongly paired features.
 
-    The statistic is the nuclear norm of the bandlimited correlation C, which is what the best
-    rotation attains (``max_T ⟨T, C⟩``). All signals count alike in it. A feature changes places only
-    with features of like smoothness: two low-frequency features correlate better than a low and a
-    high one whatever they mean, and that must not count as correspondence.
+    Two statistics are looked at, and the one that stands out more is compared with the larger of both
+    under each permutation. The nuclear norm of the bandlimited correlation C is what the best rotation
+    attains (``max_T ⟨T, C⟩``); all signals count alike in it, and it serves where most of them say a
+    little. ``(Σ max(c_s, 0)⁴)^¼`` over the scores of the features, under a rotation to which they
+    contribute as much as they agree, serves where few of them say much.
+
+    A feature changes places only with features of like smoothness: two low-frequency features correlate
+    better than a low and a high one whatever they mean, and that must not count as correspondence.
 
     Parameters
     ----------
@@ -83,15 +92,21 @@ def permutation_test(
     if a.shape[1] < 3:
         return Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0))
 
-    def norm(other: Array) -> float:
-        return float(scipy.linalg.svdvals(bands * (a @ other.T)).sum())
+    def statistics(other: Array) -> tuple[float, float]:
+        nuclear = scipy.linalg.svdvals(bands * (a @ other.T)).sum()
+        rotation = learn_rotation(bands, fx, a, other, n_iterations=2)[0]
+        return float(nuclear), float(np.linalg.norm(np.maximum(scores(rotation, fx, a, other), 0), 4))
 
     rng = np.random.RandomState(random_state)
     order = np.argsort(_smoothness(fx, a) + _smoothness(fy, b), kind="stable")
-    observed = norm(b)
-    null = np.array([norm(b[:, _shuffled(order, rng)]) for _ in range(n_permutations)])
-    spread = max(float(null.std(ddof=1)), 1e-12 * max(observed, 1e-300))
-    z = (observed - float(null.mean())) / spread
+    as_paired = np.array(statistics(b))
+    permuted = np.array([statistics(b[:, _shuffled(order, rng)]) for _ in range(n_permutations)])
+    mean, spread = permuted.mean(axis=0), permuted.std(axis=0, ddof=1)
+    spread = np.maximum(spread, 1e-12 * np.maximum(as_paired, 1e-300))
+    observed = float(((as_paired - mean) / spread).max())
+    null = ((permuted - mean) / spread).max(axis=1)
+    # Where nothing varies, what is left is rounding and must not be blown up.
+    z = (observed - float(null.mean())) / max(float(null.std(ddof=1)), _LEAST_SPREAD)
     # The spread is estimated from few draws, hence Student's distribution of a new draw.
     p = float(stats.t.sf(z / np.sqrt(1 + 1 / n_permutations), n_permutations - 1))
     return Significance(z=z, p=p, observed=observed, null=null)
