@@ -79,7 +79,7 @@ def test_refinement_is_the_same_from_the_other_side(sides):
         assert one.shift == pytest.approx(other.shift)
 
 
-def test_defaults_of_a_refinement(sides):
+def test_defaults_of_a_refinement(sides, monkeypatch):
     found = refine(*sides)
     explicit = refine(
         *sides,
@@ -99,14 +99,18 @@ def test_defaults_of_a_refinement(sides):
     assert np.array_equal(found.significance.null, explicit.significance.null)
     assert np.array_equal(found.correspondence.p_values, explicit.correspondence.p_values)
     steps = [(step["start"], step["step"]) for step in found.history if step["step"] != "weights"]
-    assert steps[:7] == [
+    first = [
         *[("harmonics", "round")] * 2,
         ("harmonics", "anchors"),
         *[("columns", "round")] * 2,
         ("columns", "anchors"),
         ("offset", "anchors"),
     ]
-    # Both were started again from their weights, to three powers, as long as that was worth it.
+    assert steps == first
+    # Where they end apart, both are started again from their weights, to three powers.
+    monkeypatch.setattr(refine_module, "_SAME", 1)
+    steps = [(s["start"], s["step"]) for s in refine(*sides).history if s["step"] != "weights"]
+    assert steps[:7] == first
     assert len(steps[7:]) in (18, 18 + 9, 18 + 9 + 9)
     assert steps[7:] == [*[("again", "round")] * 2, ("again", "anchors")] * (len(steps[7:]) // 3)
 
@@ -314,7 +318,7 @@ def chosen_by_rule(found, alike):
     if plausible:
         return "offset"
     again = [worth(step) for step in ends if step["start"] == "again"]
-    return "again" if max(again) > 1.02 * worth(best) else best["start"]
+    return "again" if max(again, default=0) > 1.02 * worth(best) else best["start"]
 
 
 def test_runs_start_again_from_the_weights_that_were_learned(sides):
@@ -344,7 +348,18 @@ def test_runs_start_again_from_the_weights_that_were_learned(sides):
     assert most.worth == pytest.approx(kept)
 
 
+def test_nothing_is_learned_again_where_runs_end_alike(sides, monkeypatch):
+    ends = [refine(*sides, **only(start)).maps[1] for start in ("harmonics", "columns")]
+    q = [unit_rows(m.apply(sides[1].components)) for m in ends]
+    cosine = np.sum(q[0] * q[1], axis=1).mean()
+    for same, again in ((cosine - 1e-9, False), (cosine + 1e-9, True)):
+        monkeypatch.setattr(refine_module, "_SAME", same)
+        found = refine(*sides, simple=False)
+        assert ("again" in {step["start"] for step in found.history}) == again
+
+
 def test_nothing_is_learned_again_where_nothing_is_learned_or_needed(sides, monkeypatch):
+    monkeypatch.setattr(refine_module, "_SAME", 1)
     even = refine(*sides, learn_weights=False)
     monkeypatch.setattr(refine_module, "_ENOUGH_SUPPORT", 0)  # the offset always does
     for found in (even, refine(*sides)):

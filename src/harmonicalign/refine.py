@@ -61,6 +61,9 @@ _SHARPENED = (1, 2, 8)
 _WORTH_MORE = 1.02
 """A restart is kept, and followed by another, only if it gained this factor: less may be chance."""
 
+_SAME = 0.9
+"""Runs from different starts that map rows with at least this cosine have found the same."""
+
 _ALIKE = 0.7
 """Rank correlation of the columns' spreads above which columns look as if they corresponded."""
 
@@ -163,7 +166,8 @@ def refine(
     starts
         Starts to try; the run that is worth most is kept.
     n_restarts
-        How often, at most, runs start again from weights that were learned, while that is worth it.
+        How often, at most, runs start again from weights that were learned, while that is worth it and
+        unless all starts led to the same map.
     learn_weights
         False counts all features alike, for comparison.
     simple
@@ -279,7 +283,7 @@ def refine(
     plausible = simple and tried[-1].support >= _ENOUGH_SUPPORT * best.support
     if plausible:
         best = tried[-1]
-    elif learn_weights:
+    elif learn_weights and not _end_alike(bases, sides[1]):
         for _ in range(n_restarts):
             restarts = [partial(run, "again", base, power) for base in bases for power in _SHARPENED]
             more = cpu.in_threads(lambda work: work(), restarts)
@@ -293,6 +297,12 @@ def refine(
         tried.append(run_offset(False))
         best = tried[-1]
     return replace(best, history=tuple(step for r in tried for step in r.history))
+
+
+def _end_alike(runs: Sequence[Refinement], side: Side) -> bool:
+    """Whether runs from different starts lay the second dataset's rows in the same directions."""
+    first, *others = (unit_rows(r.maps[1].apply(side.components)) for r in runs)
+    return bool(others) and all(np.sum(first * q, axis=1).mean() >= _SAME for q in others)
 
 
 def _joint(mapped: Pair, signals: Pair | None, share: float) -> Pair:
