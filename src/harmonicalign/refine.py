@@ -15,7 +15,8 @@ in the end, has another balance there.)
 
 Several explanations of the two datasets are tried, from the simplest: nothing needs to be done; the
 columns correspond up to an offset; only some do, found from the columns or from the harmonics. A
-simpler one is kept if, under it, the datasets support each other nearly as well.
+simpler one is kept if, under it, the datasets support each other nearly as well. Where none is and the
+two runs ended apart, runs start again from the weights that were learned.
 """
 
 from __future__ import annotations
