@@ -236,7 +236,7 @@ def refine(
             sharp = found.weights**power
             axes = weighted_axes(sides, before.centres, sharp, sharp * found.energy, random_state)
             signals = _signals(sides, axes)
-            joint = unit_rows(signals[0]), unit_rows(signals[1])
+            joint = _directions(signals)
         share, learned = 1.0, None
         for _ in range(n_rounds):
             for _ in range(n_steps):
@@ -264,8 +264,7 @@ def refine(
         everything = np.ones(len(middle))
         for _ in range(n_steps + 1 if offset else 1):
             axes = weighted_axes(sides, centres, everything, weights, random_state)
-            signals = _signals(sides, axes)
-            joint = unit_rows(signals[0]), unit_rows(signals[1])
+            joint = _directions(_signals(sides, axes))
             pairing = mutual_neighbours(*joint, n_anchors)
             if offset:
                 centres = _centres(sides, pairing)
@@ -282,7 +281,11 @@ def refine(
     bases = tried[: len(starts)]
     best = max(bases, key=lambda r: r.worth)
     plausible = simple and tried[-1].support >= _ENOUGH_SUPPORT * best.support
-    if plausible:
+    if simple and significance.p > CHANCE and (plausible or _columns_look_alike(sides)):
+        # The datasets can be laid on each other, but no feature says that they should be.
+        tried.append(run_offset(False))
+        best = tried[-1]
+    elif plausible:
         best = tried[-1]
     elif learn_weights and not _end_alike(bases, sides[1]):
         for _ in range(n_restarts):
@@ -293,10 +296,6 @@ def refine(
             if again.worth <= _WORTH_MORE * best.worth:
                 break
             best, bases = again, [again]
-    if simple and significance.p > CHANCE and (plausible or _columns_look_alike(sides)):
-        # The datasets can be laid on each other, but no feature says that they should be.
-        tried.append(run_offset(False))
-        best = tried[-1]
     return replace(best, history=tuple(step for r in tried for step in r.history))
 
 
@@ -306,12 +305,17 @@ def _end_alike(runs: Sequence[Refinement], side: Side) -> bool:
     return bool(others) and all(np.sum(first * q, axis=1).mean() >= _SAME for q in others)
 
 
+def _directions(rows: Pair) -> Pair:
+    """Rows of both sides at unit length."""
+    return unit_rows(rows[0]), unit_rows(rows[1])
+
+
 def _joint(mapped: Pair, signals: Pair | None, share: float) -> Pair:
     """Joint coordinates of both sides; without signals yet, the mapped components alone."""
-    q = unit_rows(mapped[0]), unit_rows(mapped[1])
+    q = _directions(mapped)
     if signals is None:
         return q
-    s = unit_rows(signals[0]), unit_rows(signals[1])
+    s = _directions(signals)
     return blend(q[0], s[0], share), blend(q[1], s[1], share)
 
 
@@ -328,7 +332,7 @@ def _start(
         middle = (mean_x + mean_y) / 2
         axes = weighted_axes(sides, (middle, middle), np.ones_like(weights), weights)
         signals = _signals(sides, axes)
-        return (unit_rows(signals[0]), unit_rows(signals[1])), signals
+        return _directions(signals), signals
     if name != "harmonics":
         raise ValueError(f"starts holds {name!r}; expected 'harmonics' or 'columns'")
     axes = weighted_axes(sides, (mean_x, mean_y), weights, weights)
