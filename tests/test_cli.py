@@ -726,6 +726,17 @@ def test_chance_is_told_and_strict_leaves_with_3(tmp_path, unrelated):
     assert shown.startswith("NOT aligned: no better than chance")
 
 
+def test_too_few_columns_are_told_and_strict_leaves_with_3(tmp_path):
+    x = np.random.RandomState(0).standard_normal((120, 3))
+    for name, rows in (("a", x[::2]), ("b", x[1::2])):
+        np.save(tmp_path / f"{name}.npy", rows)
+    arguments = ["align", tmp_path / "a.npy", tmp_path / "b.npy", "--no-report"]
+    result = run(*arguments, "-o", tmp_path / "o.npy", "--json", "--strict", code=3)
+    assert result.json["aligned"] is None
+    shown = run(*arguments, "-o", tmp_path / "p.npy").out
+    assert shown.startswith("aligned (not tested: fewer than 5 features vary in both datasets)")
+
+
 def test_the_published_method_has_no_verdict(tmp_path, home):
     result = run("align", home / "a.h5ad", home / "b.h5ad", "--method", "paper", "-o", tmp_path / "o.npy",
                  "--no-report", "--strict", "--json")  # fmt: skip

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_iris, make_circles, make_moons, make_swiss_roll
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -110,6 +111,35 @@ def test_classes_of_one_side_stay_apart():
     assert roc_auc_score(np.concatenate([shared_x, shared_y]), confidence) > 0.9
     both = agreement(fit(pair.x, pair.y), (pair.labels_x, pair.labels_y))
     assert both > 0.9 * shared_y.mean()
+
+
+@pytest.mark.filterwarnings("ignore:whether the alignment is better")  # as few columns cannot be tested
+@pytest.mark.parametrize("name", ["iris", "moons", "circles", "swiss roll"])
+def test_few_columns(name):
+    """Where directions alone say little: an offset is taken off, and lengths count."""
+    if name == "iris":
+        x, labels = load_iris(return_X_y=True)
+        x = x / x.std(axis=0)
+    elif name == "swiss roll":
+        x, along = make_swiss_roll(800, random_state=0)
+        labels = np.digitize(along, np.quantile(along, np.linspace(0, 1, 11)[1:-1]))
+    elif name == "moons":
+        x, labels = make_moons(400, noise=0.1, random_state=0)
+    else:
+        x, labels = make_circles(400, noise=0.05, factor=0.5, random_state=0)
+    order = np.random.RandomState(0).permutation(len(x))
+    one, other = order[::2], order[1::2]
+    model = fit(x[one], x[other] + x.std(axis=0) * np.linspace(-1, 1, x.shape[1]))
+    unmoved = knn_label_agreement(x[one], labels[one], x[other], labels[other])
+    assert agreement(model, (labels[one], labels[other])) > unmoved - 0.05
+    assert mixing_entropy(model.embedding_) > 0.97
+
+
+def test_few_columns_are_not_tested():
+    x, y = np.random.RandomState(0).standard_normal((2, 80, 4))
+    with pytest.warns(AlignmentWarning, match="not tested: fewer than 5 features vary in both datasets"):
+        model = fit(x, y)
+    assert not model.significance_.tested
 
 
 def test_many_datasets(digits):

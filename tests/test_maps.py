@@ -8,7 +8,16 @@ from two_sides import plain_side, side
 
 from harmonicalign.anchors import masses, mutual_neighbours
 from harmonicalign.correspondence import Correspondence
-from harmonicalign.maps import blend, component_maps, ridge_regression, signal_maps
+from harmonicalign.maps import (
+    blend,
+    component_maps,
+    directions,
+    length_kept,
+    ridge_regression,
+    signal_maps,
+    typical_length,
+    unit_rows,
+)
 
 
 def test_component_maps_recover_a_rotation(rng):
@@ -143,3 +152,26 @@ def test_blend_balances_components_and_signals():
     assert blend(q, s, 0.3) == pytest.approx(np.array([[0.42, 0.56, 0.3]]) / np.sqrt(0.58))
     assert blend(q, s, 0).tolist() == [[0.6, 0.8, 0]]
     assert blend(q, s, 1).tolist() == [[0, 0, 1]]
+
+
+def test_unit_rows_leave_zeros(rng):
+    rows = np.r_[rng.randn(3, 2), 1e-3 * rng.randn(1, 2), np.zeros((1, 2))]
+    assert np.linalg.norm(unit_rows(rows), axis=1) == pytest.approx([1, 1, 1, 1, 0])
+
+
+def test_rows_of_few_numbers_keep_their_length(rng):
+    assert [length_kept(d) for d in (1, 4, 7, 10, 2000)] == [1, 1, 0.5, 0, 0]
+    for width, kept in ((2, 1.0), (4, 1.0), (7, 0.5), (10, 0.0)):
+        parts = [rng.standard_normal((30, width)), 3 * rng.standard_normal((20, width))]
+        parts[0][0] = 0
+        scale = typical_length(parts)
+        if kept:
+            assert scale == pytest.approx(np.sqrt(np.mean(np.sum(np.vstack(parts) ** 2, axis=1))))
+        else:
+            assert scale == 1
+        for x in parts:
+            found, length = directions(x / scale), np.linalg.norm(x, axis=1)
+            assert unit_rows(found) == pytest.approx(unit_rows(x))
+            expected = np.where(length > 0, (length / scale) ** kept, 0)
+            assert np.linalg.norm(found, axis=1) == pytest.approx(expected)
+    assert typical_length([np.zeros((5, 2))] * 2) == 1

@@ -158,7 +158,7 @@ def test_more_steps_go_on_in_the_mapped_components(sides):
     two = refine(*sides, n_steps=2, **options)
     # Before the first round is over nothing is known of the signals, and the map goes by anchors alone.
     maps = component_maps(sides, one.pairing)
-    mapped = [unit_rows(m.apply(s.components)) for m, s in zip(maps, sides, strict=True)]
+    mapped = on_one_scale([m.apply(s.components) for m, s in zip(maps, sides, strict=True)])
     assert same_pairing(two.pairing, mutual_neighbours(*mapped, 10))
     # Columns that are taken to correspond say all that there is to say.
     options["starts"] = ("columns",)
@@ -167,12 +167,18 @@ def test_more_steps_go_on_in_the_mapped_components(sides):
     )
 
 
+def on_one_scale(parts):
+    """Rows of few numbers keep their length, by a common scale."""
+    return [x / np.sqrt(np.mean(np.sum(np.vstack(parts) ** 2, axis=1))) for x in parts]
+
+
 def space_of(found, sides):
     """Joint coordinates that follow from what a refinement reports."""
     axes = signal_maps(sides, found.centres, found.correspondence, 0)
+    mapped = on_one_scale([m.apply(s.components) for m, s in zip(found.maps, sides, strict=True)])
     return [
-        blend(unit_rows(m.apply(s.components)), unit_rows(a.apply(s.signals)), found.correspondence.share)
-        for m, a, s in zip(found.maps, axes, sides, strict=True)
+        blend(q, unit_rows(a.apply(s.signals)), found.correspondence.share)
+        for q, a, s in zip(mapped, axes, sides, strict=True)
     ]
 
 
@@ -484,9 +490,8 @@ def test_known_pairs_are_a_start(manifold, sides):
     noise = tuple(Side(s.components, rng.randn(len(s.components), 10), s.harmonics) for s in sides)
     known = known_pairs(np.c_[rows, near[rows]], 300, 280)
     once = refine(*noise, known=known, n_rounds=1, n_steps=1)
-    mapped = [
-        unit_rows(m.apply(s.components)) for m, s in zip(component_maps(noise, known), noise, strict=True)
-    ]
+    maps = component_maps(noise, known)
+    mapped = on_one_scale([m.apply(s.components) for m, s in zip(maps, noise, strict=True)])
     assert same_pairing(once.pairing, mutual_neighbours(*mapped, 10, known=known))
     found = refine(*noise, known=known)
     assert found.start == "anchors"
@@ -544,11 +549,6 @@ def test_reduction_of_sparse_rows(rng):
     assert reduce_rows(x.toarray(), None)[1] == pytest.approx(x.toarray())
 
 
-def test_unit_rows_leave_zeros(rng):
-    rows = np.r_[rng.randn(3, 2), 1e-3 * rng.randn(1, 2), np.zeros((1, 2))]
-    assert np.linalg.norm(unit_rows(rows), axis=1) == pytest.approx([1, 1, 1, 1, 0])
-
-
 def test_signals_that_correspond_by_chance_do_not_testify(sides, monkeypatch):
     def with_p(p):
         test = Significance(z=1.0, p=p, observed=1.0, null=np.ones(3))
@@ -559,3 +559,19 @@ def test_signals_that_correspond_by_chance_do_not_testify(sides, monkeypatch):
     for found, expected in ((sure, False), (doubtful, True)):
         alone = component_maps(sides, found.pairing)[1].matrix
         assert np.allclose(found.maps[1].matrix, alone) == expected
+
+
+def test_what_could_not_be_tested_is_not_held_against_an_alignment(sides, monkeypatch):
+    def kinship_and_starts(null, offset_support):
+        test = Significance(z=0.0, p=1.0, observed=0.0, null=null)
+        monkeypatch.setattr(refine_module, "permutation_test", lambda *_, **__: test)
+        monkeypatch.setattr(refine_module, "_ENOUGH_SUPPORT", offset_support)
+        found = refine(*sides)
+        return found.kinship, {step["start"] for step in found.history}, found.start
+
+    # Too few features for a test, and a test that finds nothing but chance.
+    untested, chance = (kinship_and_starts(null, 0.0) for null in (np.zeros(0), np.ones(3)))
+    assert untested[2] == "offset"
+    assert "as is" not in untested[1]
+    assert chance[2] == "as is"
+    assert chance[0] < untested[0] / 2

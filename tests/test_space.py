@@ -11,7 +11,7 @@ from two_sides import plain_side, side
 from harmonicalign import HarmonicAlignment
 from harmonicalign.anchors import mutual_neighbours
 from harmonicalign.confidence import row_confidence
-from harmonicalign.maps import LinearMap, blend, unit_rows
+from harmonicalign.maps import LinearMap, blend, directions, unit_rows
 from harmonicalign.planes import on_planes
 from harmonicalign.refine import refine
 from harmonicalign.space import (
@@ -87,7 +87,11 @@ def test_rows_enter_the_joint_space_through_their_parents(chain):
         centres = [space.signal_maps[i - 1 + j].apply(r.centres[j][None]) for j in (0, 1)]
         assert centres[0] == pytest.approx(centres[1], abs=1e-9)
         assert space.signal_maps[i].matrix == pytest.approx(space.signal_maps[0].matrix)
-    assert space.component_maps[0].matrix == pytest.approx(np.eye(4))
+    # Four components keep their length, which is that of all rows together; ten signals do not.
+    places = np.vstack([space.component_maps[i].apply(s.components) for i, s in enumerate(sides_)])
+    assert np.mean(np.sum(places**2, axis=1)) == pytest.approx(1)
+    scale = space.component_maps[0].matrix[0, 0]
+    assert space.component_maps[0].matrix == pytest.approx(scale * np.eye(4))
     # The origin is in the middle of the anchors.
     middles = [space.component_maps[i - 1].apply(-r.maps[0].shift[None]) for i, r in pairs.items()]
     assert np.mean(middles, axis=0) == pytest.approx(np.zeros((1, 4)), abs=1e-9)
@@ -134,7 +138,7 @@ def test_place_is_rigid_and_then_local(chain):
     assert not np.array_equal(other.displacement, one.displacement)  # samples of rows differ
     for i, s in enumerate(sides_):
         rigid = space.place_rigidly(i, s.components, s.signals)
-        q = unit_rows(space.component_maps[i].apply(s.components))
+        q = directions(space.component_maps[i].apply(s.components))
         signals = unit_rows(space.signal_maps[i].apply(s.signals))
         assert rigid == pytest.approx(blend(q, signals, space.balance))
         placed = space.place(i, s.components, s.signals)
@@ -240,7 +244,7 @@ def test_a_dataset_joins_a_space(chain):
     assert after.bridges[2].apply(rows) == pytest.approx(bridge.apply(rows))
     z = after.place_rigidly(2, rows, sides_[2].signals)
     signals = unit_rows(own + bridge.apply(rows))
-    expected = blend(unit_rows(after.component_maps[2].apply(rows)), signals, before.balance)
+    expected = blend(directions(after.component_maps[2].apply(rows)), signals, before.balance)
     assert z == pytest.approx(expected)
     assert after.shifts[2].places == pytest.approx(z)
     flat, there, move = on_planes(z, z), on_planes(placed, placed), np.zeros_like(z)
@@ -357,7 +361,7 @@ def test_balance_of_signals_given_apart(rng):
     rows = np.repeat(rng.standard_normal((8, 12)) * 4, 40, axis=0) + rng.standard_normal((320, 12))
     x, y = rows[::2], rows[1::2] + 0.1
     own = HarmonicAlignment(random_state=0).fit([x, y])
-    some = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, :4], y[:, :4]])
+    some = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, :5], y[:, :5]])
     everything = HarmonicAlignment(random_state=0).fit([x, y], signals=[sp.csr_matrix(x), y.copy()])
     assert own.model_.space.balance == own.share_**4
     assert everything.model_.space.balance == everything.share_**4

@@ -28,7 +28,7 @@ from harmonicalign.planes import PLANE_ROWS, laid_together, neighbourhood
 from harmonicalign.reduction import Reduction, reduce_rows
 from harmonicalign.refine import Refinement, refine
 from harmonicalign.settings import Settings, resolve
-from harmonicalign.significance import CHANCE, Significance
+from harmonicalign.significance import Significance
 from harmonicalign.space import JointSpace, joint_space, pooled_correspondence, spanning_tree
 
 __all__ = ["PaperModel", "RefinedModel", "add_dataset", "fit_paper", "fit_refined"]
@@ -442,7 +442,14 @@ def _refine_pairs(
 
 
 def _warn_of_chance(significance: Significance) -> None:
-    if significance.p > CHANCE:
+    if not significance.tested:
+        warnings.warn(
+            f"whether the alignment is better than chance was {significance}. Look whether rows of groups "
+            "that you know meet",
+            AlignmentWarning,
+            stacklevel=4,
+        )
+    if significance.by_chance:
         warnings.warn(
             f"the alignment is no better than chance ({significance}): permuted features agree as well. "
             "Check that the columns of signals mean the same in every dataset and stand in the same order "

@@ -10,8 +10,8 @@ T is that between their harmonics,
 in which now all features take part, whether they correspond or not. Anchors, map, rotation and
 weights improve each other for a few rounds. The share φ of the signals' energy that corresponds
 balances mapped coordinates Q against the weighted signals S, which are compared column by column:
-``J = [(1 − φ) Q, φ S]``, the rows of both at unit length. (`harmonicalign.space`, which places all rows
-in the end, has another balance there.)
+``J = [(1 − φ) Q, φ S]``, the rows of both at unit length (`harmonicalign.maps.directions`; and
+`harmonicalign.space`, which places all rows in the end, has another balance there).
 
 Several explanations of the two datasets are tried, from the simplest: nothing needs to be done; the
 columns correspond up to an offset; only some do, found from the columns or from the harmonics. A
@@ -41,8 +41,10 @@ from harmonicalign.maps import (
     Side,
     blend,
     component_maps,
+    directions,
     reversed_maps,
     signal_maps,
+    typical_length,
     unit_rows,
     weighted_axes,
 )
@@ -111,7 +113,7 @@ class Refinement:
 
         They do if they support each other, and their features agree, and not by chance.
         """
-        chance = 1.0 if self.significance.p <= CHANCE else 0.25
+        chance = 0.25 if self.significance.by_chance else 1.0
         return chance * self.support * (1 + self.correspondence.agreement) / 2
 
     @property
@@ -281,7 +283,7 @@ def refine(
     bases = tried[: len(starts)]
     best = max(bases, key=lambda r: r.worth)
     plausible = simple and tried[-1].support >= _ENOUGH_SUPPORT * best.support
-    if simple and significance.p > CHANCE and (plausible or _columns_look_alike(sides)):
+    if simple and significance.by_chance and (plausible or _columns_look_alike(sides)):
         # The datasets can be laid on each other, but no feature says that they should be.
         tried.append(run_offset(False))
         best = tried[-1]
@@ -306,8 +308,9 @@ def _end_alike(runs: Sequence[Refinement], side: Side) -> bool:
 
 
 def _directions(rows: Pair) -> Pair:
-    """Rows of both sides at unit length."""
-    return unit_rows(rows[0]), unit_rows(rows[1])
+    """Rows of both sides in joint coordinates, on one scale."""
+    scale = typical_length(rows)
+    return directions(rows[0] / scale), directions(rows[1] / scale)
 
 
 def _joint(mapped: Pair, signals: Pair | None, share: float) -> Pair:

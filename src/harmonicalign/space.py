@@ -20,7 +20,16 @@ from harmonicalign.anchors import masses, mutual_neighbours
 from harmonicalign.backends import cpu
 from harmonicalign.confidence import row_confidence
 from harmonicalign.correspondence import Correspondence
-from harmonicalign.maps import LinearMap, Side, blend, ridge_regression, signal_maps, unit_rows
+from harmonicalign.maps import (
+    LinearMap,
+    Side,
+    blend,
+    directions,
+    length_kept,
+    ridge_regression,
+    signal_maps,
+    typical_length,
+)
 from harmonicalign.planes import on_planes
 from harmonicalign.refine import Refinement
 
@@ -77,7 +86,8 @@ class JointSpace:
     parents
         The tree: for every dataset the one it was aligned with, −1 for the root.
     component_maps, signal_maps
-        For every dataset, the maps of its principal components and of its signals.
+        For every dataset, the maps of its principal components and of its signals, to a typical length of
+        1 where length is kept (`harmonicalign.maps.length_kept`).
     balance
         How much the signals count beside the components: (φ ρ)^(2 + 2 κ⁴), with φ the share of the signals
         that corresponds, ρ that of the components which the signals know, and κ that of the signals
@@ -114,7 +124,8 @@ class JointSpace:
         if bridge is not None:
             s += bridge.apply_on(device, components)
         places, moves = (self.shifts[i].places, self.shifts[i].displacement) if self.shifts else (None, None)
-        return engine.placed_rows(mapped, s, self.balance, places, moves)
+        kept = length_kept(mapped.shape[1]), length_kept(s.shape[1])
+        return engine.placed_rows(mapped, s, kept, self.balance, places, moves)
 
     def joined_by(
         self,
@@ -157,10 +168,10 @@ class JointSpace:
 
     def place_rigidly(self, i: int, components: Array, signals: Any) -> Array:
         """The same before anything is moved locally."""
-        q = unit_rows(self.component_maps[i].apply(components))
+        q = directions(self.component_maps[i].apply(components))
         mapped = self.signal_maps[i].apply(signals)
         bridge = self.bridges[i]
-        s = unit_rows(mapped if bridge is None else mapped + bridge.apply(components))
+        s = directions(mapped if bridge is None else mapped + bridge.apply(components))
         return blend(q, s, self.balance)
 
 
@@ -252,10 +263,11 @@ def joint_space(
     n = len(sides)
     found = pooled_correspondence(list(refinements.values()))
     into_signals = signal_maps(sides, [signal_origin - offsets[i] for i in range(n)], found, random_state)
+    into_root = [LinearMap(to_root[i].matrix, to_root[i].shift - origin) for i in range(n)]
     space = JointSpace(
         parents=tuple(parents),
-        component_maps=tuple(LinearMap(to_root[i].matrix, to_root[i].shift - origin) for i in range(n)),
-        signal_maps=into_signals,
+        component_maps=_to_typical_length(into_root, [side.components for side in sides]),
+        signal_maps=_to_typical_length(into_signals, [side.signals for side in sides]),
         balance=_balance(sides, into_signals, found.share, own_columns),
         shifts=(),
         bridges=(None,) * n,
@@ -265,6 +277,14 @@ def joint_space(
     total = sum(map(len, z))
     moves = _local_moves(z, [1 - len(rows) / total for rows in z], random_state)
     return replace(space, shifts=tuple(map(LocalShift, z, moves)))
+
+
+def _to_typical_length(maps: Sequence[LinearMap], rows: Sequence[Any]) -> tuple[LinearMap, ...]:
+    """The maps, divided by the typical length of what they bring the rows to if any length is kept."""
+    if length_kept(maps[0].matrix.shape[1]) == 0:
+        return tuple(maps)
+    scale = typical_length([m.apply(r) for m, r in zip(maps, rows, strict=True)])
+    return tuple(LinearMap(m.matrix / scale, m.shift / scale) for m in maps)
 
 
 def _balance(

@@ -122,6 +122,16 @@ def test_rows_are_placed_as_without_torch(form):
         np.testing.assert_allclose(found.numpy(), expected, atol=2e-5)
 
 
+@pytest.mark.parametrize("width", [5, 8])
+def test_rows_of_few_numbers_are_placed_as_without_torch(width):
+    x = manifold(300)[:, :width].astype(float)
+    model = HarmonicAlignment(random_state=0).fit([x[::2], x[1::2] + 0.3])
+    space = model.model_.space
+    expected = space.place(1, x, x)
+    np.testing.assert_allclose(space.place_on(torch.device("cpu"), 1, x, x).numpy(), expected, atol=2e-5)
+    assert np.ptp(np.linalg.norm(expected, axis=1)) > 0.1
+
+
 # neighbours
 
 

@@ -35,27 +35,35 @@ def stacked(coordinates: Sequence[Tensor]) -> Tensor:
     return torch.cat(list(coordinates))
 
 
-def _unit_rows(x: Tensor) -> Tensor:
+def _directions(x: Tensor, kept: float) -> Tensor:
     length = x.norm(dim=1, keepdim=True)
-    return torch.where(length > 0, x / length, 0.0)
+    return torch.where(length > 0, x / length * length**kept, 0.0)
 
 
 def placed_rows(
-    mapped: Tensor, signals: Tensor, balance: float, places: Array | None, displacement: Array | None
+    mapped: Tensor,
+    signals: Tensor,
+    kept: tuple[float, float],
+    balance: float,
+    places: Array | None,
+    displacement: Array | None,
 ) -> Tensor:
-    """Joint coordinates of rows: mapped components and signals at unit length, blended and displaced.
+    """Joint coordinates of rows: directions of mapped components and signals, blended and displaced.
 
     Parameters
     ----------
     mapped, signals
         The rows' components and signals after their linear maps.
+    kept
+        How much of the length of either is kept, in [0, 1].
     balance
         How much the signals count, in [0, 1].
     places, displacement
         Where a local displacement is known, and what it is there; None for none.
     """
     length = math.hypot(1 - balance, balance)
-    z = torch.cat([(1 - balance) / length * _unit_rows(mapped), balance / length * _unit_rows(signals)], 1)
+    q, s = (_directions(x, part) for x, part in zip((mapped, signals), kept, strict=True))
+    z = torch.cat([(1 - balance) / length * q, balance / length * s], 1)
     if places is None or displacement is None:
         return z
     known, moves = to_device(places, z.device), to_device(displacement, z.device)

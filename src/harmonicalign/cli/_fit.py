@@ -11,7 +11,6 @@ from harmonicalign.backends.devices import resolve
 from harmonicalign.cli._inputs import parameters, read_table
 from harmonicalign.cli._session import NOT_ALIGNED, Session
 from harmonicalign.cli._stages import fit_plan
-from harmonicalign.significance import CHANCE
 
 __all__ = ["Fit", "load_model", "n_datasets", "significance", "told"]
 
@@ -93,7 +92,7 @@ def significance(run: Session, model: Any, strict: bool) -> dict[str, Any]:
     test = getattr(model, "significance_", None)
     if test is None:
         return {"aligned": None}
-    aligned = bool(test.p <= CHANCE)
+    aligned = not test.by_chance if test.tested else None
     if strict and not aligned:
         run.exit_code = NOT_ALIGNED
     return {"aligned": aligned, "significance": {"z": test.z, "p": test.p}}
@@ -104,5 +103,4 @@ def told(model: Any) -> str:
     test = getattr(model, "significance_", None)
     if test is None:
         return "aligned by the published method, which has no test of significance"
-    verdict = "aligned" if test.p <= CHANCE else "NOT aligned: no better than chance"
-    return f"{verdict} (z = {test.z:.1f}, p = {test.p:.2g})"
+    return f"{'NOT aligned: no better than chance' if test.by_chance else 'aligned'} ({test})"

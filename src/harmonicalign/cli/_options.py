@@ -159,7 +159,9 @@ Force = Annotated[bool, typer.Option("--force", "-f", help="Replace what is ther
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="Leave with code 3 if the alignment is no better than chance.", rich_help_panel=_RUN
+        "--strict",
+        help="Leave with code 3 if the alignment is not shown to be better than chance.",
+        rich_help_panel=_RUN,
     ),
 ]
 Quiet = Annotated[

@@ -33,7 +33,7 @@ EXIT_CODES = {
     0: "done",
     UNEXPECTED: "something unexpected; --debug shows where",
     BAD_INPUT: "bad input, options or target: one sentence says which; nothing was written",
-    NOT_ALIGNED: "with --strict: done, but the alignment is no better than chance",
+    NOT_ALIGNED: "with --strict: done, but the alignment was not shown to be better than chance",
     INTERRUPTED: "interrupted (Ctrl-C); nothing is left half-written",
 }
 

@@ -164,7 +164,7 @@ def _test(subject: Subject, i: int, j: int, found: Alignment) -> Significance | 
 
 def _if_tested(test: Significance) -> Significance | None:
     """None where there were too few features to permute."""
-    return test if test.null.size else None
+    return test if test.tested else None
 
 
 def _spectrum(harmonics: Harmonics, signals: Any) -> Array:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from harmonicalign.report.evidence import Features, Measure, Pair
-from harmonicalign.significance import CHANCE
 
 __all__ = ["LOW_CONFIDENCE", "Verdict", "judge", "percent", "readable_p", "tight"]
 
@@ -71,7 +70,7 @@ def judge(
             ["The coordinates are the diffusion map of this dataset alone."],
         )
     tests = [pair for pair in pairs if pair.significance is not None]
-    chance = [p for p in tests if p.significance is not None and p.significance.p > CHANCE]
+    chance = [p for p in tests if p.significance is not None and p.significance.by_chance]
     sentences = [_test_sentence(names, tests, chance)]
     sentences += _feature_sentences(features, with_share=not chance)
     sentences += _label_sentences(measures)
@@ -84,7 +83,7 @@ def judge(
     if not tests:
         level, headline = "doubtful", "Aligned, but not tested"
         checks.append(
-            "A test needs at least three columns that correspond and vary. Labels that several datasets "
+            "A test needs at least five columns that vary in both datasets. Labels that several datasets "
             "have can show whether groups meet."
         )
     elif chance:
