@@ -62,10 +62,7 @@ _SHARPENED = (1, 2, 8)
 """Powers of learned weights that runs start again from: as they are, and with less of doubtful features."""
 
 _WORTH_MORE = 1.02
-"""A restart, or a step of an offset, is kept and followed by another only if it gained this factor."""
-
-_MOST_OFFSETS = 10
-"""Steps in which an offset is found, at most; one or two are usual."""
+"""A restart is kept, and followed by another, only if it gained this factor: less may be chance."""
 
 _SAME = 0.9
 """Runs from different starts that map rows with at least this cosine have found the same."""
@@ -214,7 +211,7 @@ def refine(
         found = judge(turn)
         if share is not None:
             found = replace(found, share=share, weights=np.ones_like(found.weights))
-        support = _support(joint, random_state)
+        support = max(float(c.mean()) for c in row_confidence(joint, random_state=random_state))
         steps.append({"start": start, "step": "anchors", "objective": found.agreement, "support": support})
         return Refinement(
             alignment=Alignment((hx, hy), products, np.ones_like(bands), turn, singular_values, rank),
@@ -262,32 +259,17 @@ def refine(
         return outcome(start, pairing, maps, joint, centres, None, steps)
 
     def run_offset(offset: bool) -> Refinement:
-        """All columns correspond: as they are, or up to one offset per column.
-
-        The offset is what brings the anchors' means onto each other, in the fewest steps that serve:
-        further ones draw datasets together that hold their kinds of rows in unlike shares.
-        """
+        """All columns correspond: as they are, or up to one offset per column."""
         means = [np.asarray(side.signals.mean(axis=0)).ravel() for side in sides]
         middle = (means[0] + means[1]) / 2
-        everything = np.ones(len(middle))
-
-        def placed(centres: Pair) -> Pair:
-            axes = weighted_axes(sides, centres, everything, weights, random_state)
-            return _directions(_signals(sides, axes))
-
         centres: Pair = (middle, middle)
-        joint = placed(centres)
-        pairing = mutual_neighbours(*joint, n_anchors)
-        if offset:
-            reached = 0.0
-            for _ in range(_MOST_OFFSETS):
-                further = _centres(sides, pairing)
-                there = placed(further)
-                support = _support(there, random_state)
-                if support <= _WORTH_MORE * reached:
-                    break
-                centres, joint, reached = further, there, support
-                pairing = mutual_neighbours(*joint, n_anchors)
+        everything = np.ones(len(middle))
+        for _ in range(n_steps + 1 if offset else 1):
+            axes = weighted_axes(sides, centres, everything, weights, random_state)
+            joint = _directions(_signals(sides, axes))
+            pairing = mutual_neighbours(*joint, n_anchors)
+            if offset:
+                centres = _centres(sides, pairing)
         maps = component_maps(sides, pairing)
         return outcome("offset" if offset else "as is", pairing, maps, joint, centres, 1.0, [])
 
@@ -317,11 +299,6 @@ def refine(
                 break
             best, bases = again, [again]
     return replace(best, history=tuple(step for r in tried for step in r.history))
-
-
-def _support(joint: Pair, random_state: int) -> float:
-    """Mean confidence of the rows of the better supported side."""
-    return max(float(c.mean()) for c in row_confidence(joint, random_state=random_state))
 
 
 def _end_alike(runs: Sequence[Refinement], side: Side) -> bool:

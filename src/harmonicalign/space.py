@@ -41,10 +41,7 @@ _SUPPORT_POWER = 4
 """Anchors count by this power of the confidence of their rows, so that doubtful ones hardly do."""
 
 _ROUNDS = 3
-"""Rounds of local shifts, at most. More of them mix datasets further, and cost accuracy."""
-
-_WORTH_MORE = 1.01
-"""Another round of local shifts follows only if the last gained this factor in mean confidence."""
+"""Rounds of local shifts. More of them mix datasets further, and cost accuracy."""
 
 _CHANCE = 2
 """So many times of what chance explains of a shift's square is taken off, to be on the safe side."""
@@ -319,8 +316,7 @@ def _local_moves(z: Sequence[Array], steps: Sequence[float], random_state: int) 
     """Displacements of the datasets' rows towards each other.
 
     Anchors are found between rows laid onto their own dataset's planes, where noise does not hide them.
-    Mutual neighbours lie where two clouds face each other, so one round falls short where datasets lie
-    apart. Where they do not, further rounds only draw rows to kinds that the other dataset has more of.
+    Mutual neighbours lie where two clouds face each other, so one round falls short.
 
     Parameters
     ----------
@@ -333,13 +329,8 @@ def _local_moves(z: Sequence[Array], steps: Sequence[float], random_state: int) 
     """
     flat = [on_planes(rows, rows) for rows in z]
     moves = [np.zeros_like(rows) for rows in z]
-    before = 0.0
     for _ in range(_ROUNDS):
         support = row_confidence([a + b for a, b in zip(z, moves, strict=True)], random_state=random_state)
-        level = float(np.mean([c.mean() for c in support]))
-        if level < _WORTH_MORE * before:
-            break
-        before = level
         now = [a + b for a, b in zip(flat, moves, strict=True)]
         for i, step in enumerate(steps):
             if step:
