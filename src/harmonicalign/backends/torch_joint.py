@@ -36,6 +36,7 @@ def stacked(coordinates: Sequence[Tensor]) -> Tensor:
 
 
 def _directions(x: Tensor, kept: float) -> Tensor:
+    """Rows at unit length, but for the part of theirs that is kept."""
     length = x.norm(dim=1, keepdim=True)
     return torch.where(length > 0, x / length * length**kept, 0.0)
 
