@@ -169,7 +169,7 @@ def test_more_steps_go_on_in_the_mapped_components(sides):
 
 def on_one_scale(parts):
     """Rows of few numbers keep their length, by a common scale."""
-    return [x / np.sqrt(np.mean(np.sum(np.vstack(parts) ** 2, axis=1))) for x in parts]
+    return [x / np.median(np.linalg.norm(np.vstack(parts), axis=1)) for x in parts]
 
 
 def space_of(found, sides):

@@ -52,6 +52,9 @@ N_AXES = 50
 MOST_SIGNALS = 4000
 """Above this many signals only those with the most shared, weighted energy enter the joint space."""
 
+LONGEST = 1e3
+"""Rows that keep their length are at most so many typical lengths long, whatever new rows may hold."""
+
 _MOST_GAIN = 4.0
 """A direction's spread may differ between datasets; it is matched up to this factor, not beyond."""
 
@@ -119,11 +122,10 @@ def length_kept(width: int) -> float:
 
 
 def typical_length(parts: Sequence[Array]) -> float:
-    """Root mean square length of the rows of several datasets, where some of it is kept; else 1."""
+    """Median length of the rows of several datasets, where some of it is kept; else 1."""
     if length_kept(parts[0].shape[1]) == 0:
         return 1.0
-    squares = np.concatenate([np.einsum("ij,ij->i", x, x) for x in parts])
-    return float(np.sqrt(squares.mean())) or 1.0
+    return float(np.median(np.concatenate([np.linalg.norm(x, axis=1) for x in parts]))) or 1.0
 
 
 def directions(x: Array) -> Array:
@@ -131,7 +133,8 @@ def directions(x: Array) -> Array:
     kept = length_kept(x.shape[1])
     if kept == 0:
         return unit_rows(x)
-    return np.asarray(np.linalg.norm(x, axis=1, keepdims=True) ** kept * unit_rows(x))
+    length = np.minimum(np.linalg.norm(x, axis=1, keepdims=True), LONGEST)
+    return np.asarray(length**kept * unit_rows(x))
 
 
 def blend(q: Array, s: Array, balance: float) -> Array:

@@ -21,6 +21,7 @@ from harmonicalign.backends import cpu
 from harmonicalign.confidence import row_confidence
 from harmonicalign.correspondence import Correspondence
 from harmonicalign.maps import (
+    LONGEST,
     LinearMap,
     Side,
     blend,
@@ -125,7 +126,7 @@ class JointSpace:
             s += bridge.apply_on(device, components)
         places, moves = (self.shifts[i].places, self.shifts[i].displacement) if self.shifts else (None, None)
         kept = length_kept(mapped.shape[1]), length_kept(s.shape[1])
-        return engine.placed_rows(mapped, s, kept, self.balance, places, moves)
+        return engine.placed_rows(mapped, s, kept, LONGEST, self.balance, places, moves)
 
     def joined_by(
         self,

@@ -35,16 +35,17 @@ def stacked(coordinates: Sequence[Tensor]) -> Tensor:
     return torch.cat(list(coordinates))
 
 
-def _directions(x: Tensor, kept: float) -> Tensor:
+def _directions(x: Tensor, kept: float, longest: float) -> Tensor:
     """Rows at unit length, but for the part of theirs that is kept."""
     length = x.norm(dim=1, keepdim=True)
-    return torch.where(length > 0, x / length * length**kept, 0.0)
+    return torch.where(length > 0, x / length * length.clamp(max=longest) ** kept, 0.0)
 
 
 def placed_rows(
     mapped: Tensor,
     signals: Tensor,
     kept: tuple[float, float],
+    longest: float,
     balance: float,
     places: Array | None,
     displacement: Array | None,
@@ -57,13 +58,15 @@ def placed_rows(
         The rows' components and signals after their linear maps.
     kept
         How much of the length of either is kept, in [0, 1].
+    longest
+        Length that longer rows are taken to have.
     balance
         How much the signals count, in [0, 1].
     places, displacement
         Where a local displacement is known, and what it is there; None for none.
     """
     length = math.hypot(1 - balance, balance)
-    q, s = (_directions(x, part) for x, part in zip((mapped, signals), kept, strict=True))
+    q, s = (_directions(x, part, longest) for x, part in zip((mapped, signals), kept, strict=True))
     z = torch.cat([(1 - balance) / length * q, balance / length * s], 1)
     if places is None or displacement is None:
         return z
