@@ -178,9 +178,9 @@ def main() -> None:
     for regime, rows in means.items():
         # Over the data that all methods took.
         complete = [row for row in rows if np.isfinite(row).all()]
-        print(
-            f"{regime + ', mean':<24}" + "".join(f"{value:>9.3f}     " for value in np.mean(complete, axis=0))
-        )
+        if complete:
+            shown = "".join(f"{value:>9.3f}     " for value in np.mean(complete, axis=0))
+            print(f"{regime + ', mean':<24}{shown}")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def test_rows_enter_the_joint_space_through_their_parents(chain):
         centres = [space.signal_maps[i - 1 + j].apply(r.centres[j][None]) for j in (0, 1)]
         assert centres[0] == pytest.approx(centres[1], abs=1e-9)
         assert space.signal_maps[i].matrix == pytest.approx(space.signal_maps[0].matrix)
-    # Four components keep their length, which is that of all rows together; ten signals do not.
+    # Rows of four components keep their length relative to the median; those of ten signals do not.
     places = np.vstack([space.component_maps[i].apply(s.components) for i, s in enumerate(sides_)])
     assert np.median(np.linalg.norm(places, axis=1)) == pytest.approx(1)
     scale = space.component_maps[0].matrix[0, 0]

@@ -449,7 +449,7 @@ def _warn_of_chance(significance: Significance) -> None:
             AlignmentWarning,
             stacklevel=4,
         )
-    if significance.by_chance:
+    elif significance.by_chance:
         warnings.warn(
             f"the alignment is no better than chance ({significance}): permuted features agree as well. "
             "Check that the columns of signals mean the same in every dataset and stand in the same order "

@@ -10,8 +10,9 @@ T is that between their harmonics,
 in which now all features take part, whether they correspond or not. Anchors, map, rotation and
 weights improve each other for a few rounds. The share φ of the signals' energy that corresponds
 balances mapped coordinates Q against the weighted signals S, which are compared column by column:
-``J = [(1 − φ) Q, φ S]``, the rows of both at unit length (`harmonicalign.maps.directions`; and
-`harmonicalign.space`, which places all rows in the end, has another balance there).
+``J = [(1 − φ) Q, φ S]``, the rows of both at unit length, or nearly where they are of few numbers
+(`harmonicalign.maps.length_kept`). `harmonicalign.space`, which places all rows in the end, has another
+balance there.
 
 Several explanations of the two datasets are tried, from the simplest: nothing needs to be done; the
 columns correspond up to an offset; only some do, found from the columns or from the harmonics. A

@@ -36,7 +36,7 @@ def stacked(coordinates: Sequence[Tensor]) -> Tensor:
 
 
 def _directions(x: Tensor, kept: float, longest: float) -> Tensor:
-    """Rows at unit length, but for the part of theirs that is kept."""
+    """The same as `harmonicalign.maps.directions`, which may not be imported here."""
     length = x.norm(dim=1, keepdim=True)
     return torch.where(length > 0, x / length * length.clamp(max=longest) ** kept, 0.0)
 
