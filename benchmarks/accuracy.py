@@ -71,19 +71,7 @@ def measure(
         if one_sided.sum() > 10 and not one_sided.all():
             out["confidence_auc"] = roc_auc_score(~one_sided, np.concatenate(model.confidence_))
         if task.truth is not None and 0 < task.truth.mean() < 1:
-            varies = (
-                np.asarray(
-                    np.std(
-                        np.asarray(
-                            task.datasets[0].toarray()
-                            if hasattr(task.datasets[0], "toarray")
-                            else task.datasets[0]
-                        ),
-                        axis=0,
-                    )
-                )
-                > 0.02
-            )
+            varies = np.sqrt(tasks.column_variance(task.datasets[0])) > 0.02
             out["weight_auc"] = roc_auc_score(task.truth[varies], model.feature_scores_[varies])
             out["weight_auc_all"] = roc_auc_score(task.truth, model.feature_scores_)
     return out
@@ -120,6 +108,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "start: columns only": {"starts": ("columns",), "simple": False},
     "no simple explanations": {"simple": False},
     "one round": {"n_rounds": 1},
+    "no start from relations": {"last_start": None},
     "no restarts": {"n_restarts": 0},
     "map by anchors alone": {"anchors_alone": True},
     "no local shift": {"no_shift": True},

@@ -374,7 +374,6 @@ _TASKS: dict[str, tuple[str, Callable[[], Task]]] = {
     "mnist_p35_1000x4000": ("mnist/mnist.npz", lambda: mnist(35, n_x=1000, n_y=4000)),
     "mnist_p35_4000x1000": ("mnist/mnist.npz", lambda: mnist(35, n_x=4000, n_y=1000)),
     "pancreas": ("pancreas/pancreas_wang_xin.npz", _pancreas),
-    "pancreas_rotated": ("pancreas/pancreas_wang_xin.npz", lambda: rotated(_pancreas())),
     "pancreas_200": ("pancreas/pancreas_wang_xin.npz", lambda: subsampled(_pancreas(), 200)),
     "pancreas_human_mouse": ("pancreas/pancreas_human_mouse.npz", _pancreas_human_mouse),
     **{
@@ -386,20 +385,14 @@ _TASKS: dict[str, tuple[str, Callable[[], Task]]] = {
     },
     "pbmc_all": ("pbmc_symphony_3tech/pbmc_symphony.npz", lambda: _pbmc("pbmc_all", ["3pv1", "3pv2", "5p"])),
     "pbmc_removed": ("pbmc_symphony_3tech/pbmc_symphony.npz", _pbmc_removed),
-    "pbmc_3pv2_5p_rotated": (
-        "pbmc_symphony_3tech/pbmc_symphony.npz",
-        lambda: rotated(_pbmc("pbmc_3pv2_5p", ["3pv2", "5p"])),
-    ),
     "pbmc_3pv2_5p_150": (
         "pbmc_symphony_3tech/pbmc_symphony.npz",
         lambda: subsampled(_pbmc("pbmc_3pv2_5p", ["3pv2", "5p"]), 150),
     ),
     "cell_lines": ("sc_mixology/sc_3cl.npz", _cell_lines),
-    "cell_lines_rotated": ("sc_mixology/sc_3cl.npz", lambda: rotated(_cell_lines())),
     "cell_lines_150": ("sc_mixology/sc_3cl.npz", lambda: subsampled(_cell_lines(), 150)),
     "cortex": ("snare_mouse_cortex/snare_mouse_cortex.npz", _cortex),
     "cortex_removed": ("snare_mouse_cortex/snare_mouse_cortex.npz", _cortex_removed),
-    "cortex_rotated": ("snare_mouse_cortex/snare_mouse_cortex.npz", lambda: rotated(_cortex())),
     "cortex_300": ("snare_mouse_cortex/snare_mouse_cortex.npz", lambda: subsampled(_cortex(), 300)),
     **{
         f"cytometry_p{person}_{time}": (
@@ -409,10 +402,6 @@ _TASKS: dict[str, tuple[str, Callable[[], Task]]] = {
         for person in (1, 2)
         for time in ("baseline", "3month")
     },
-    "cytometry_p1_baseline_rotated": (
-        "cytof_shaham/cytof_shaham.npz",
-        lambda: rotated(_cytometry(1, "baseline")),
-    ),
     "cytometry_p1_baseline_300": (
         "cytof_shaham/cytof_shaham.npz",
         lambda: subsampled(_cytometry(1, "baseline"), 300),
@@ -431,6 +420,16 @@ _TASKS: dict[str, tuple[str, Callable[[], Task]]] = {
     ),
     "worms": ("planarian_schistosome/planarian_schistosome.npz", _worms),
 }
+
+# Every pair and group of real datasets that measure the same features.
+for _name in (
+    "pancreas",
+    *(f"pbmc_{group}" for group in ("3pv1_3pv2", "3pv1_5p", "3pv2_5p", "all")),
+    "cell_lines",
+    "cortex",
+    *(f"cytometry_p{person}_{time}" for person in (1, 2) for time in ("baseline", "3month")),
+):
+    _TASKS[f"{_name}_rotated"] = (_TASKS[_name][0], lambda name=_name: rotated(_TASKS[name][1]()))
 
 
 def names() -> list[str]:

@@ -32,6 +32,7 @@ ORDER = [
     "anchors",
     "confidence",
     "correspondence",
+    "relations",
     "significance",
     "maps",
     "refine",

@@ -17,7 +17,8 @@ from harmonicalign.datasets import clusters_pair
 from harmonicalign.links import link_signals
 from harmonicalign.maps import Side, blend, component_maps, signal_maps, unit_rows
 from harmonicalign.reduction import leading_axes, reduce_rows
-from harmonicalign.refine import refine
+from harmonicalign.refine import _sharper, refine
+from harmonicalign.relations import relate
 from harmonicalign.significance import Significance, permutation_test
 from harmonicalign.space import (
     joint_space,
@@ -26,7 +27,7 @@ from harmonicalign.space import (
 
 def test_refinement_lays_the_datasets_on_each_other(manifold, sides):
     found = refine(*sides)
-    assert found.start in ("columns", "harmonics", "again")
+    assert found.start in ("columns", "harmonics", "relations", "again")
     assert found.significance.p < 0.01
     assert roc_auc_score(manifold.corresponds, found.correspondence.scores) > 0.95
     pairs = found.pairing.tocoo()
@@ -89,6 +90,7 @@ def test_defaults_of_a_refinement(sides, monkeypatch):
         n_steps=3,
         n_anchors=10,
         starts=("harmonics", "columns"),
+        last_start="relations",
         n_restarts=3,
         learn_weights=True,
         simple=True,
@@ -107,12 +109,13 @@ def test_defaults_of_a_refinement(sides, monkeypatch):
         ("offset", "anchors"),
     ]
     assert steps == first
-    # Where they end apart, both are started again from their weights, to three powers.
+    # Where they end apart, there is a third, and all start again from their weights, in four ways.
     monkeypatch.setattr(refine_module, "_SAME", 1)
     steps = [(s["start"], s["step"]) for s in refine(*sides).history if s["step"] != "weights"]
     assert steps[:7] == first
-    assert len(steps[7:]) in (18, 18 + 9, 18 + 9 + 9)
-    assert steps[7:] == [*[("again", "round")] * 2, ("again", "anchors")] * (len(steps[7:]) // 3)
+    assert steps[7:10] == [*[("relations", "round")] * 2, ("relations", "anchors")]
+    assert len(steps[10:]) in (36, 36 + 12, 36 + 12 + 12)
+    assert steps[10:] == [*[("again", "round")] * 2, ("again", "anchors")] * (len(steps[10:]) // 3)
 
 
 def middle(sides):
@@ -124,6 +127,9 @@ def first_anchors(sides, start, n_bands=8):
     x, y = sides
     if start == "columns":
         return unit_rows(x.signals - middle(sides)), unit_rows(y.signals - middle(sides))
+    if start == "relations":
+        weights = relate(x.signals, y.signals).weights()
+        return tuple(unit_rows((s.signals - s.signals.mean(axis=0)) * weights) for s in sides)
     hx, hy, a, b = spectra(sides)
     bands = bandlimiting_weights(hx.frequencies, hy.frequencies, n_bands)
     rotation, weights, _ = learn_rotation(bands, hx.frequencies, a, b)
@@ -135,14 +141,19 @@ def first_anchors(sides, start, n_bands=8):
 
 def only(start):
     """Options of a single run."""
-    return {"starts": (start,), "simple": False, "n_restarts": 0}
+    return {"starts": (start,), "last_start": None, "simple": False, "n_restarts": 0}
+
+
+def significance_of(sides, **options):
+    """The permutation test of two datasets."""
+    return permutation_test(*spectra(sides), relations=relate(*(s.signals for s in sides)), **options)
 
 
 def same_pairing(one, other):
     return abs(one - other).max() < 1e-6
 
 
-@pytest.mark.parametrize("start", ["harmonics", "columns"])
+@pytest.mark.parametrize("start", ["harmonics", "columns", "relations"])
 @pytest.mark.parametrize(("n_anchors", "n_bands"), [(10, 8), (6, 3)])
 def test_first_anchors_are_neighbours_in_the_space_of_the_start(sides, start, n_anchors, n_bands):
     options = {**only(start), "n_anchors": n_anchors, "n_bands": n_bands}
@@ -214,7 +225,7 @@ def test_a_refinement_follows_from_its_anchors(sides, simple):
     assert found.correspondence.weights == pytest.approx(judged.weights)
     for mass, s, centre in zip(masses(found.pairing), sides, found.centres, strict=True):
         assert centre == pytest.approx(mass @ s.signals)
-    assert found.significance.null == pytest.approx(permutation_test(hx, hy, a, b).null)
+    assert found.significance.null == pytest.approx(significance_of(sides).null)
     last = [step for step in found.history if (step["start"], step["step"]) == (found.start, "anchors")]
     assert last == [
         {
@@ -231,7 +242,7 @@ def test_options_of_a_refinement(sides):
     found = refine(*sides, **options)
     hx, hy, a, b = spectra(sides)
     few = refine(*sides, n_bands=3, random_state=5, **options)
-    test = permutation_test(hx, hy, a, b, n_bands=3, random_state=5)
+    test = significance_of(sides, n_bands=3, random_state=5)
     assert few.significance.null == pytest.approx(test.null)
     confidence = row_confidence(space_of(few, sides), random_state=5)
     assert few.support == pytest.approx(max(c.mean() for c in confidence), rel=1e-9)
@@ -309,22 +320,29 @@ def test_sparse_signals_are_refined_alike(sides):
     assert found.support == pytest.approx(dense.support, abs=1e-6)
 
 
-def worth(step):
-    return step["objective"] * step["support"] ** 4
+def worth(step, n_features=40):
+    return step["objective"] * step["support"] ** (4 + 100 / n_features)
 
 
 def chosen_by_rule(found, alike):
     """Which start should have been kept, from the record of all that were tried."""
+
+    def worth_here(step):
+        return worth(step, len(found.correspondence.scores))
+
     ends = [step for step in found.history if step["step"] == "anchors"]
-    best = max((step for step in ends if step["start"] in ("harmonics", "columns")), key=worth)
+    best = max((step for step in ends if step["start"] in ("harmonics", "columns")), key=worth_here)
     offset = next(step for step in ends if step["start"] == "offset")
     plausible = offset["support"] >= 0.9 * best["support"]
     if found.significance.p > 0.05 and (plausible or alike):
         return "as is"
     if plausible:
         return "offset"
-    again = [worth(step) for step in ends if step["start"] == "again"]
-    return "again" if max(again, default=0) > 1.02 * worth(best) else best["start"]
+    for later in ("relations", "again"):
+        tried = [step for step in ends if step["start"] == later]
+        if tried and max(map(worth_here, tried)) > 1.02 * worth_here(best):
+            best = max(tried, key=worth_here)
+    return best["start"]
 
 
 def test_runs_start_again_from_the_weights_that_were_learned(sides):
@@ -332,13 +350,12 @@ def test_runs_start_again_from_the_weights_that_were_learned(sides):
     before = refine(*sides, **options)
     again = refine(*sides, **options | {"n_restarts": 1})
     candidates = []
-    for power in (1, 2, 8):
-        weights = before.correspondence.weights**power
+    for weights in _sharper(before.correspondence.weights):
         joint = [unit_rows((s.signals - c) * weights) for s, c in zip(sides, before.centres, strict=True)]
         candidates.append(mutual_neighbours(*joint, 10))
     ends = [step for step in again.history if step["step"] == "anchors"]
-    assert [step["start"] for step in ends] == ["harmonics", "again", "again", "again"]
-    best = max(range(1, 4), key=lambda i: worth(ends[i]))
+    assert [step["start"] for step in ends] == ["harmonics", *["again"] * 4]
+    best = max(range(1, 5), key=lambda i: worth(ends[i]))
     assert worth(ends[best]) > 1.02 * worth(ends[0])
     assert again.start == "again"
     assert again.worth == pytest.approx(worth(ends[best]))
@@ -347,11 +364,57 @@ def test_runs_start_again_from_the_weights_that_were_learned(sides):
     most = refine(*sides, **options | {"n_restarts": 9})
     ends = [worth(step) for step in most.history if step["step"] == "anchors"]
     kept = ends[0]
-    for first in range(1, len(ends), 3):
-        gained = max(ends[first : first + 3]) > 1.02 * kept
-        assert gained == (first + 3 < len(ends))
-        kept = max(ends[first : first + 3]) if gained else kept
+    for first in range(1, len(ends), 4):
+        gained = max(ends[first : first + 4]) > 1.02 * kept
+        assert gained == (first + 4 < len(ends))
+        kept = max(ends[first : first + 4]) if gained else kept
     assert most.worth == pytest.approx(kept)
+
+
+@pytest.mark.parametrize(
+    ("weights", "half", "quarter"),
+    [
+        (
+            np.r_[np.full(5, 0.8), np.full(40, 0.1)],
+            [*range(5)],
+            [*range(4)],
+        ),  # four of eight are held by five
+        (np.full(20, 0.3), [*range(10)], [*range(5)]),
+        (np.r_[0, 0, 1.0, 0, 0.5, 0.01, 0.02], [2, 4, 5, 6], [2, 4, 5, 6]),  # four at least
+        (np.ones(3), [0, 1, 2], [0, 1, 2]),
+    ],
+)
+def test_weights_to_start_again_from(weights, half, quarter):
+    as_they_are, eighth_power, *leading = _sharper(weights)
+    assert np.array_equal(as_they_are, weights)
+    assert eighth_power == pytest.approx(weights**8)
+    for found, expected in zip(leading, (half, quarter), strict=True):
+        assert np.flatnonzero(found).tolist() == expected
+        assert set(found) <= {0, 1}
+
+
+def test_a_last_start_from_relations(rng):
+    """Few of few columns correspond: no rotation tells them, but how they relate does."""
+    factors = rng.randn(4, 16) * (rng.rand(4, 16) < 0.5)
+    kinds = [rng.randint(4, size=n) for n in (300, 280)]
+    x, y = (np.exp(np.eye(4)[k] @ factors) + 0.2 * rng.randn(len(k), 16) for k in kinds)
+    y[:, 6:] = y[:, 6:] @ np.linalg.qr(rng.randn(10, 10))[0]
+    pair = side(x), side(y)
+    options = {"simple": False, "n_restarts": 0}
+    found = refine(*pair, **options)
+    tried = {step["start"] for step in found.history}
+    assert "relations" not in {step["start"] for step in refine(*pair, **options, last_start=None).history}
+    assert tried == {"harmonics", "columns", "relations"}
+    assert roc_auc_score(np.arange(16) < 6, found.correspondence.scores) > 0.9
+    with pytest.raises(ValueError, match="'relations'"):
+        refine(*pair, starts=("columns", "elsewhere"))
+
+
+def test_support_counts_for_more_where_features_are_few(sides):
+    found = replace(refine(*sides), support=0.8)
+    for energy, power in ((np.ones(100), 5), (np.ones(25), 8), (np.r_[np.ones(25), np.zeros(75)], 8)):
+        few = replace(found, correspondence=replace(found.correspondence, energy=energy, scores=energy))
+        assert few.worth == pytest.approx(0.8**power)
 
 
 def test_nothing_is_learned_again_where_runs_end_alike(sides, monkeypatch):
@@ -399,7 +462,7 @@ def test_signals_of_chance_are_compared_by_their_spread(rng, monkeypatch):
     assert refine(x, y).start == "as is"
     other = Side(y.components, y.signals[:, ::-1], y.harmonics)
     assert refine(x, other).significance.p > 0.05
-    assert refine(x, other).start in ("harmonics", "columns", "again")
+    assert refine(x, other).start in ("harmonics", "columns", "relations", "again")
 
 
 def test_all_columns_trusted_up_to_an_offset(rng):
@@ -460,7 +523,6 @@ def test_columns_that_look_alike(rng):
         for form in (np.asarray, sp.csr_matrix):
             pair = plain_side(x, form(x)), plain_side(y, form(y))
             assert refine_module._columns_look_alike(pair) == alike
-            assert refine_module._column_variances(form(y)) == pytest.approx(y.var(axis=0), rel=1e-4)
     same = np.tile([[1.0], [-1.0]], (4, 3))
     assert not refine_module._columns_look_alike((plain_side(same), plain_side(same)))
 
@@ -503,7 +565,9 @@ def test_known_pairs_are_a_start(manifold, sides):
 
 
 def test_unknown_start(sides):
-    with pytest.raises(ValueError, match=r"^starts holds 'middle'; expected 'harmonics' or 'columns'"):
+    with pytest.raises(
+        ValueError, match=r"^starts holds 'middle'; expected 'harmonics', 'columns' or 'relations'$"
+    ):
         refine(*sides, starts=("middle",))
 
 

@@ -8,6 +8,7 @@ from two_sides import side, spectra
 from harmonicalign import significance as significance_module
 from harmonicalign.bands import bandlimiting_weights
 from harmonicalign.correspondence import scores
+from harmonicalign.relations import relate
 from harmonicalign.significance import _shuffled, _smoothness, false_discovery, permutation_test
 
 
@@ -75,6 +76,48 @@ def test_few_features_that_say_much_are_seen_as_well(manifold, sides, monkeypatc
     assert np.sum(np.array(found) < 0.05) >= np.sum(np.array(by_norm) < 0.05) + 2
 
 
+def test_relations_are_a_third_statistic(sides):
+    hx, hy, a, b = spectra(sides)
+    related = relate(*(s.signals for s in sides))
+    found = permutation_test(hx, hy, a, b, relations=related)
+    without = permutation_test(hx, hy, a, b)
+    smoothness = sum(_smoothness(h.frequencies, s) for h, s in ((hx, a), (hy, b)))
+    order, rng = np.argsort(smoothness), np.random.RandomState(0)
+    for _ in range(30):
+        _shuffled(order, rng)  # those of the first two statistics
+
+    def kin(partners=None):
+        return np.sum(np.maximum(related.scores(partners), 0) ** 3)
+
+    null = np.array([kin(_shuffled(order, rng)) for _ in range(30)])
+    third, spread = kin() - null.mean(), null.std(ddof=1)
+    assert found.observed == pytest.approx(max(without.observed, third / spread))
+    assert found.null == pytest.approx(np.maximum(without.null, (null - null.mean()) / spread))
+
+
+def test_relations_find_a_few_of_few_features(rng):
+    """Six of sixteen columns of cells of four kinds: a rotation that suits the others exists always."""
+    with_relations, without = [], []
+    for seed in range(8):
+        r = np.random.RandomState(seed)
+        factors = r.randn(4, 16) * (r.rand(4, 16) < 0.5)
+        x, y = (np.exp(np.eye(4)[r.randint(4, size=n)] @ factors) + 0.2 * r.randn(n, 16) for n in (200, 180))
+        y[:, 6:] = y[:, 6:] @ np.linalg.qr(r.randn(10, 10))[0]
+        spectral = spectra((side(x), side(y)))
+        with_relations.append(permutation_test(*spectral, relations=relate(x, y)).p)
+        without.append(permutation_test(*spectral).p)
+    assert np.sum(np.array(with_relations) < 0.05) >= 6
+    assert np.sum(np.array(with_relations) < 0.05) > np.sum(np.array(without) < 0.05)
+
+
+def test_features_that_say_nothing_do_not_disturb_relations(sides, rng):
+    hx, hy, a, b = spectra(sides)
+    x, y = (np.c_[s.signals, np.full(len(s.signals), 2.0)] for s in sides)
+    more = permutation_test(hx, hy, np.c_[a, 0 * a[:, :1]], np.c_[b, 0 * b[:, :1]], relations=relate(x, y))
+    assert np.isfinite(more.null).all()
+    assert more.p < 0.01
+
+
 def test_options_of_the_permutation_test(sides):
     hx, hy, a, b = spectra(sides)
     found = permutation_test(hx, hy, a, b)
@@ -120,7 +163,8 @@ def test_few_features_keep_the_level(d):
     found = []
     for seed in range(60):
         rng = np.random.RandomState(seed)
-        found.append(permutation_test(*spectra((side(rng.randn(80, d)), side(rng.randn(70, d))))))
+        x, y = rng.randn(80, d), rng.randn(70, d)
+        found.append(permutation_test(*spectra((side(x), side(y))), relations=relate(x, y)))
     # Cyclic permutations of d features are alike, by so much.
     assert np.std([t.z for t in found]) == pytest.approx(np.sqrt(d / (d - 2)), rel=0.25)
     assert np.mean([t.by_chance for t in found]) >= 0.9

@@ -17,7 +17,8 @@ balance there.
 Several explanations of the two datasets are tried, from the simplest: nothing needs to be done; the
 columns correspond up to an offset; only some do, found from the columns or from the harmonics. A
 simpler one is kept if, under it, the datasets support each other nearly as well. Where none is and the
-two runs ended apart, runs start again from the weights that were learned.
+two runs ended apart, a third starts from how the features relate to each other
+(`harmonicalign.relations`), and all start again from the weights that were learned.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy import stats
 
 from harmonicalign.align import Alignment, calibrate, orthogonalize
@@ -49,6 +49,7 @@ from harmonicalign.maps import (
     unit_rows,
     weighted_axes,
 )
+from harmonicalign.relations import column_variances, relate
 from harmonicalign.significance import CHANCE, Significance, permutation_test
 
 __all__ = ["Refinement", "refine"]
@@ -59,8 +60,17 @@ Pair = tuple[Array, Array]
 _ENOUGH_SUPPORT = 0.9
 """A simpler explanation is kept if it gives at least this part of the best one's support."""
 
-_SHARPENED = (1, 2, 8)
+_SHARPENED = (1, 8)
 """Powers of learned weights that runs start again from: as they are, and with less of doubtful features."""
+
+_LEADING = (0.5, 0.25)
+"""Runs start again, too, from the features that hold these shares of the learned weights, and no others."""
+
+_FEWEST_LEADING = 4
+"""So many features lead at least; fewer say too little of where a row belongs."""
+
+_FEW_FEATURES = 25
+"""With so many features the power of support in a run's worth is doubled; see `Refinement.worth`."""
 
 _WORTH_MORE = 1.02
 """A restart is kept, and followed by another, only if it gained this factor: less may be chance."""
@@ -93,7 +103,8 @@ class Refinement:
     support
         Mean confidence of the rows of the better supported side, in [0, 1].
     start
-        Which explanation was kept: "as is", "offset", "columns", "harmonics", "again" or "anchors".
+        Which explanation was kept: "as is", "offset", "columns", "harmonics", "relations", "again" or
+        "anchors".
     history
         One record per step: the start, what was done, and the objective after it.
     """
@@ -121,9 +132,11 @@ class Refinement:
     def worth(self) -> float:
         """What tells the better of two runs: features agree, and rows of the two datasets meet.
 
-        A wrong rotation can make a few features agree; then rows do not meet everywhere.
+        A wrong rotation can make a few features agree; then rows do not meet everywhere. The fewer features
+        there are, the better it can, and the more support counts.
         """
-        return self.correspondence.agreement * self.support**4
+        n_features = max(1, int(np.count_nonzero(self.correspondence.energy)))
+        return float(self.correspondence.agreement * self.support ** (4 + 4 * _FEW_FEATURES / n_features))
 
     def reversed(self, sides: tuple[Side, Side]) -> Refinement:
         """The same refinement seen from the other side; `sides` are in the new order."""
@@ -147,6 +160,7 @@ def refine(
     n_anchors: int = 10,
     known: Any = None,
     starts: Sequence[str] = ("harmonics", "columns"),
+    last_start: str | None = "relations",
     n_restarts: int = 3,
     learn_weights: bool = True,
     simple: bool = True,
@@ -169,9 +183,10 @@ def refine(
         Pairs of rows known to match, a sparse (n_x, n_y) matrix; they are then the start as well.
     starts
         Starts to try; the run that is worth most is kept.
+    last_start
+        One more, tried unless those led to the same map or something simple explains the data.
     n_restarts
-        How often, at most, runs start again from weights that were learned, while that is worth it and
-        unless all starts led to the same map.
+        How often, at most, runs then start again from weights that were learned, while that is worth it.
     learn_weights
         False counts all features alike, for comparison.
     simple
@@ -195,7 +210,10 @@ def refine(
         found = correspondence(turn, hx.frequencies, *spectral, np.random.RandomState(random_state))
         return found if learn_weights else replace(found, weights=np.ones_like(found.weights))
 
-    significance = permutation_test(hx, hy, *spectral, n_bands=n_bands, random_state=random_state)
+    related = relate(x.signals, y.signals)
+    significance = permutation_test(
+        hx, hy, *spectral, relations=related, n_bands=n_bands, random_state=random_state
+    )
 
     def outcome(
         start: str,
@@ -226,20 +244,22 @@ def refine(
             history=tuple(steps),
         )
 
-    def run(start: str, before: Refinement | None = None, power: int = 1) -> Refinement:
-        """Rounds from a start, or again from the weights, sharpened, that were learned before."""
+    def run(start: str, again: tuple[Refinement, Array] | None = None) -> Refinement:
+        """Rounds from a start, or again from where another run ended and weights that it learned."""
         steps: list[dict[str, Any]] = []
         joint: Pair
         signals: Pair | None
-        if before is None:
-            steps += [{"start": start, "step": "weights", "objective": value} for value in objective]
-            joint, signals = _start(start, sides, rotation, weights, known)
-        else:
-            found = before.correspondence
-            sharp = found.weights**power
-            axes = weighted_axes(sides, before.centres, sharp, sharp * found.energy, random_state)
+        if again is not None:
+            before, sharp = again
+            worth = sharp * before.correspondence.energy
+            axes = weighted_axes(sides, before.centres, sharp, worth, random_state)
             signals = _signals(sides, axes)
             joint = _directions(signals)
+        elif start == "relations":
+            joint, signals = _start(start, sides, rotation, related.weights(), known)
+        else:
+            steps += [{"start": start, "step": "weights", "objective": value} for value in objective]
+            joint, signals = _start(start, sides, rotation, weights, known)
         share, learned = 1.0, None
         for _ in range(n_rounds):
             for _ in range(n_steps):
@@ -291,15 +311,37 @@ def refine(
     elif plausible:
         best = tried[-1]
     elif learn_weights and not _end_alike(bases, sides[1]):
+        if last_start is not None:
+            bases = [*bases, run(last_start)]
+            tried.append(bases[-1])
+            if bases[-1].worth > _WORTH_MORE * best.worth:
+                best = bases[-1]
         for _ in range(n_restarts):
-            restarts = [partial(run, "again", base, power) for base in bases for power in _SHARPENED]
+            restarts = [
+                partial(run, "again", (base, sharp))
+                for base in bases
+                for sharp in _sharper(base.correspondence.weights)
+            ]
             more = cpu.in_threads(lambda work: work(), restarts)
             tried += more
-            again = max(more, key=lambda r: r.worth)
-            if again.worth <= _WORTH_MORE * best.worth:
+            best_again = max(more, key=lambda r: r.worth)
+            if best_again.worth <= _WORTH_MORE * best.worth:
                 break
-            best, bases = again, [again]
+            best, bases = best_again, [best_again]
     return replace(best, history=tuple(step for r in tried for step in r.history))
+
+
+def _sharper(weights: Array) -> list[Array]:
+    """Learned weights to start again from: to some powers, and 1 for the leading features and else 0."""
+    order = np.argsort(-weights, kind="stable")
+    held = np.cumsum(weights[order])
+    out = [weights**power for power in _SHARPENED]
+    for share in _LEADING:
+        n_leading = max(_FEWEST_LEADING, 1 + int(np.searchsorted(held, share * held[-1])))
+        leading = np.zeros_like(weights)
+        leading[order[:n_leading]] = 1
+        out.append(leading)
+    return out
 
 
 def _end_alike(runs: Sequence[Refinement], side: Side) -> bool:
@@ -337,9 +379,12 @@ def _start(
         axes = weighted_axes(sides, (middle, middle), np.ones_like(weights), weights)
         signals = _signals(sides, axes)
         return _directions(signals), signals
-    if name != "harmonics":
-        raise ValueError(f"starts holds {name!r}; expected 'harmonics' or 'columns'")
     axes = weighted_axes(sides, (mean_x, mean_y), weights, weights)
+    if name == "relations":
+        signals = _signals(sides, axes)
+        return _directions(signals), signals
+    if name != "harmonics":
+        raise ValueError(f"starts holds {name!r}; expected 'harmonics', 'columns' or 'relations'")
     frequencies = x.harmonics.frequencies
     ex = unit_rows(x.harmonics.phi * frequencies)
     ey = unit_rows((y.harmonics.phi @ rotation.T) * frequencies)
@@ -359,17 +404,10 @@ def _signals(sides: tuple[Side, Side], axes: Sequence[LinearMap]) -> Pair:
 
 def _columns_look_alike(sides: tuple[Side, Side]) -> bool:
     """Whether columns vary much in one dataset where they vary much in the other."""
-    spread = [np.sqrt(np.maximum(_column_variances(side.signals), 0)) for side in sides]
+    spread = [np.sqrt(column_variances(side.signals)) for side in sides]
     if any(np.ptp(s) == 0 for s in spread):
         return False
     return float(stats.spearmanr(*spread).statistic) > _ALIKE
-
-
-def _column_variances(signals: Any) -> Array:
-    if not sp.issparse(signals):
-        return np.asarray(signals.var(axis=0))
-    mean = np.asarray(signals.mean(axis=0)).ravel()
-    return np.asarray(np.asarray(signals.multiply(signals).mean(axis=0)).ravel() - mean**2)
 
 
 def _centres(sides: tuple[Side, Side], pairing: Any) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from scipy import stats
 from harmonicalign.bands import bandlimiting_weights
 from harmonicalign.correspondence import learn_rotation, scores
 from harmonicalign.harmonics import Harmonics
+from harmonicalign.relations import Relations
 
 __all__ = ["CHANCE", "Significance", "false_discovery", "permutation_test"]
 
@@ -27,7 +28,7 @@ _BLOCK = 6
 """Features change places within blocks of at least so many; below twice as many, they are one block."""
 
 _LEAST_SPREAD = 0.1
-"""Standard deviation of the larger of two standardised statistics; it is 0.8 to 1 where they vary at all."""
+"""Standard deviation of the largest of the standardised statistics; it is 0.7 to 1 where they vary at all."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Significance:
     p
         Probability of so large an agreement under permutation.
     observed
-        Agreement of the features as they are paired: the larger of two statistics, each less its mean
+        Agreement of the features as they are paired: the largest of the statistics, each less its mean
         under permutation and in its standard deviations.
     null
         The same for permuted features; empty where there are too few features for a test.
@@ -74,17 +75,20 @@ def permutation_test(
     spectral_x: Array,
     spectral_y: Array,
     *,
+    relations: Relations | None = None,
     n_bands: int = 8,
     n_permutations: int = 30,
     random_state: int = 0,
 ) -> Significance:
     """Compare the correlation of two datasets' harmonics with that from wrongly paired features.
 
-    Two statistics are looked at, and the one that stands out more is compared with the larger of both
+    Three statistics are looked at, and the one that stands out most is compared with the largest of them
     under each permutation. The nuclear norm of the bandlimited correlation C is what the best rotation
     attains (``max_T ⟨T, C⟩``); all signals count alike in it, and it serves where most of them say a
     little. ``(Σ max(c_s, 0)⁴)^¼`` over the scores of the features, under a rotation to which they
-    contribute as much as they agree, serves where few of them say much.
+    contribute as much as they agree, serves where few of them say much. ``Σ max(c_s, 0)³`` over the
+    features' relations to each other needs no rotation, and serves where there are few features in all,
+    which some rotation always makes agree.
 
     A feature changes places only with features of like smoothness: two low-frequency features correlate
     better than a low and a high one whatever they mean, and that must not count as correspondence.
@@ -96,6 +100,8 @@ def permutation_test(
         Calibrated harmonics of the two datasets, equally many.
     spectral_x, spectral_y
         Fourier coefficients of their signals.
+    relations
+        How their features relate to each other; without it the third statistic is left out.
     n_bands
         Bands of the correlation.
     n_permutations
@@ -117,9 +123,17 @@ def permutation_test(
         return float(nuclear), float(np.linalg.norm(np.maximum(scores(rotation, fx, a, other), 0), 4))
 
     rng = np.random.RandomState(random_state)
-    order = np.argsort(_smoothness(fx, a) + _smoothness(fy, b), kind="stable")
+    smoothness = _smoothness(fx, a) + _smoothness(fy, b)
+    order = np.argsort(smoothness, kind="stable")
     as_paired = np.array(statistics(b))
     permuted = np.array([statistics(b[:, _shuffled(order, rng)]) for _ in range(n_permutations)])
+    if relations is not None:
+        every = np.full(len(informative), -np.inf)  # features that say nothing change places first
+        every[informative] = smoothness
+        order = np.argsort(every[relations.features], kind="stable")
+        kin = [_relatedness(relations, _shuffled(order, rng)) for _ in range(n_permutations)]
+        as_paired = np.append(as_paired, _relatedness(relations))
+        permuted = np.column_stack([permuted, kin])
     mean, spread = permuted.mean(axis=0), permuted.std(axis=0, ddof=1)
     spread = np.maximum(spread, 1e-12 * np.maximum(as_paired, 1e-300))
     observed = float(((as_paired - mean) / spread).max())
@@ -134,6 +148,11 @@ def permutation_test(
     # The spread is estimated from few draws, hence Student's distribution of a new draw.
     p = float(stats.t.sf(z / np.sqrt(alike + 1 / n_permutations), n_permutations - 1))
     return Significance(z=z, p=p, observed=observed, null=null)
+
+
+def _relatedness(relations: Relations, partners: Array | None = None) -> float:
+    """How well features agree by their relations; cubes are scores times weights."""
+    return float((np.maximum(relations.scores(partners), 0) ** 3).sum())
 
 
 def false_discovery(p_values: Array, rate: float = 0.05) -> Array:

@@ -34,6 +34,7 @@ _EXPLANATIONS = {
     "offset": "the columns correspond up to an offset",
     "columns": "some columns correspond, found from the columns",
     "harmonics": "some columns correspond, found from the harmonics",
+    "relations": "some columns correspond, found from how they relate to each other",
     "again": "some columns correspond, found from those that seemed to",
     "anchors": "from the known pairs",
 }

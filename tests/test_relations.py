@@ -1,0 +1,105 @@
+"""Features that relate to each other alike in two datasets."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import roc_auc_score
+
+from harmonicalign import relations as relations_module
+from harmonicalign.relations import column_variances, relate
+
+
+@pytest.fixture
+def data(rng):
+    """Twelve skewed columns with factors in common; half of the second dataset's are mixed."""
+    factors = rng.randn(3, 12)
+    x, y = (np.exp(0.5 * rng.randn(n, 3)) @ factors + 0.3 * rng.randn(n, 12) for n in (400, 300))
+    y[:, 6:] = y[:, 6:] @ np.linalg.qr(rng.randn(6, 6))[0]
+    return x, y, np.arange(12) < 6
+
+
+def profiles(x):
+    """Correlations of features with features, squares with features, and features with squares."""
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    d = x.shape[1]
+    squares = np.clip(z, -3, 3) ** 2
+    c = np.corrcoef(np.c_[z, squares], rowvar=False)
+    out = np.stack([c[:d, :d], c[d:, :d], c[:d, d:]], axis=-1)
+    out[np.arange(d), np.arange(d)] = 0
+    return out
+
+
+def by_the_book(x, y, n_steps=10):
+    a, b = profiles(x), profiles(y)
+    d = len(a)
+    weights, scores = np.ones(d), np.zeros(d)
+    for _ in range(n_steps):
+        for s in range(d):
+            dot = sum(weights[t] * a[s, t] @ b[s, t] for t in range(d))
+            norms = [sum(weights[t] * r[s, t] @ r[s, t] for t in range(d)) for r in (a, b)]
+            scores[s] = dot / np.sqrt(norms[0] * norms[1])
+        weights = np.maximum(scores, 0) ** 2
+    return scores
+
+
+def test_scores_are_what_they_say(data, rng):
+    x, y, true = data
+    found = relate(x, y)
+    assert found.scores() == pytest.approx(by_the_book(x, y), abs=1e-4)
+    assert found.weights() == pytest.approx(np.maximum(found.scores(), 0) ** 2)
+    assert roc_auc_score(true, found.scores()) == 1
+    partners = rng.permutation(12)
+    assert found.scores(partners) == pytest.approx(by_the_book(x, y[:, partners]), abs=1e-4)
+
+
+def test_units_offsets_and_sparse_matrices_change_nothing(data, rng):
+    x, y, _ = data
+    expected = relate(x, y).scores()
+    units = np.exp(rng.randn(12))
+    assert relate(x * units, 3 * y - 7).scores() == pytest.approx(expected, abs=1e-4)
+    assert relate(sp.csr_matrix(x), sp.csr_matrix(y)).scores() == pytest.approx(expected, abs=1e-4)
+
+
+def test_squares_tell_what_correlations_do_not(rng, monkeypatch):
+    """Six columns and their squares are not correlated; in the second dataset half of them are mixed."""
+    x, y = (np.c_[f, f**2 + 0.2 * rng.randn(*f.shape)] for f in (rng.randn(n, 6) for n in (3000, 2500)))
+    mixed = [3, 4, 5, 9, 10, 11]
+    y[:, mixed] = y[:, mixed] @ np.linalg.qr(rng.randn(6, 6))[0]
+    true = ~np.isin(np.arange(12), mixed)
+    assert roc_auc_score(true, relate(x, y).scores()) > 0.9
+    monkeypatch.setattr(relations_module, "_CLIPPED", 0)  # squares are all alike, and say nothing
+    assert roc_auc_score(true, relate(x, y).scores()) < 0.8
+
+
+def test_the_features_that_vary_most_take_part(data, monkeypatch):
+    x, y, _ = data
+    x = x * np.r_[np.full(4, 9.0), np.ones(8)]
+    x[:, 3] = 5  # does not vary
+    monkeypatch.setattr(relations_module, "_MOST", 5)
+    found = relate(x, y)
+    spread = x.var(axis=0) * y.var(axis=0)
+    assert found.features.tolist() == sorted(np.argsort(-spread)[:5])
+    assert 3 not in found.features
+    part = relate(x[:, found.features], y[:, found.features])
+    assert found.scores() == pytest.approx(part.scores())
+    weights = found.weights()
+    assert len(weights) == 12
+    assert np.count_nonzero(weights) <= 5
+    assert weights[found.features] == pytest.approx(np.maximum(found.scores(), 0) ** 2)
+
+
+def test_features_without_relations(rng):
+    constant = np.c_[rng.randn(50), np.full(50, 3.0), rng.randn(50)]
+    assert relate(constant, constant).scores()[1] == 0
+    alone = relate(rng.randn(50, 1), rng.randn(40, 1))
+    assert alone.scores().tolist() == [0]
+    assert alone.weights().tolist() == [1]
+    nothing = relate(np.zeros((5, 3)), np.zeros((4, 3)))
+    assert nothing.weights().tolist() == [1, 1, 1]
+
+
+def test_column_variances(rng):
+    x = rng.randn(30, 4) * [1, 2, 0, 5] + 9
+    assert column_variances(x) == pytest.approx(x.var(axis=0), abs=1e-9)
+    assert column_variances(sp.csr_matrix(x)) == pytest.approx(x.var(axis=0), abs=1e-9)
+    assert (column_variances(sp.csr_matrix(x)) >= 0).all()
