@@ -506,6 +506,7 @@ def test_info_on_files_and_models(home, aligned):
     plain, with_results, model = result["files"]
     assert (plain["rows"], plain["columns"], plain["aligned"]) == (90, 64, None)
     assert with_results["aligned"]["datasets"] == ["a", "b"]
+    assert with_results["aligned"]["tested"] is True
     assert (model["kind"], model["datasets"]) == ("model", {"a": 90, "b": 80})
     assert model["significance"] == aligned[1]["significance"]
     shown = run("info", aligned[0] / "ab.h5ad").out
@@ -733,6 +734,7 @@ def test_too_few_columns_are_told_and_strict_leaves_with_3(tmp_path):
     arguments = ["align", tmp_path / "a.npy", tmp_path / "b.npy", "--no-report"]
     result = run(*arguments, "-o", tmp_path / "o.npy", "--json", "--strict", code=3)
     assert result.json["aligned"] is None
+    assert result.json["significance"] == {"z": 0, "p": 1, "tested": False}
     shown = run(*arguments, "-o", tmp_path / "p.npy").out
     assert shown.startswith("aligned (not tested: fewer than 5 features vary in both datasets)")
 

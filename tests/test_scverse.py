@@ -111,6 +111,7 @@ def test_list_equals_arrays(digits, expected):
     np.testing.assert_array_equal(b.var["harmonic_selected"], expected.feature_selected_)
     np.testing.assert_array_equal(a.obs["harmonic_confidence"], expected.confidence_[0])
     assert a.uns["harmonic"]["significance"]["z"] == expected.significance_.z
+    assert a.uns["harmonic"]["significance"]["tested"] is True
     assert model.signal_names_ == NAMES
 
 

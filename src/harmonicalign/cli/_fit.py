@@ -95,7 +95,7 @@ def significance(run: Session, model: Any, strict: bool) -> dict[str, Any]:
     aligned = not test.by_chance if test.tested else None
     if strict and not aligned:
         run.exit_code = NOT_ALIGNED
-    return {"aligned": aligned, "significance": {"z": test.z, "p": test.p}}
+    return {"aligned": aligned, "significance": {"z": test.z, "p": test.p, "tested": test.tested}}
 
 
 def told(model: Any) -> str:

@@ -80,7 +80,8 @@ def _model(source: Source, model: Any) -> dict[str, Any]:
         "features": model._inputs.signals[0].shape[1],
     }
     if hasattr(model, "significance_"):
-        about["significance"] = {"z": model.significance_.z, "p": model.significance_.p}
+        test = model.significance_
+        about["significance"] = {"z": test.z, "p": test.p, "tested": test.tested}
         about["features_selected"] = int(model.feature_selected_.sum())
     defaults = type(model)().get_params()
     about["parameters"] = {
@@ -135,7 +136,7 @@ def _alignment(data: Any) -> dict[str, Any] | None:
             return {
                 "key": key,
                 "datasets": [str(d) for d in value["datasets"]],
-                **{k: float(v) for k, v in test.items()},
+                **{k: bool(v) if k == "tested" else float(v) for k, v in test.items()},
             }
     return None
 
