@@ -435,8 +435,9 @@ def test_a_newer_format_names_the_remedy(saved):
         {"type": "Leaf"},
         {"type": ["Leaf"], "fields": {}},
         {"type": "Leaf", "fields": [1]},
-        {"array": "model.not.there"},
-        {"array": 7},
+        {"array": "model.not.there", "shape": [1]},
+        {"array": 7, "shape": [1]},
+        {"array": "header"},
         {"csr": "header", "shape": [1, 1]},
         {"dict": [[{"list": []}, 1]]},
         {"dict": 5},
@@ -514,6 +515,15 @@ def test_pickles_are_not_opened(tmp_path, entry):
     assert not trace.exists()
 
 
+@pytest.mark.parametrize("other", [np.zeros((0, 3)), np.zeros(6), np.zeros((3, 2)), np.zeros(())])
+def test_an_array_has_the_shape_it_was_saved_with(tmp_path, other):
+    path = write_tree(tmp_path / "m.npz", [np.zeros((2, 3))], TYPES)
+    with np.load(path) as stored:
+        parts = {name: stored[name] for name in stored}
+    np.savez(path, **parts | {"model.0": other})
+    refused(path, "has shape")
+
+
 def test_entries_that_expand_are_not_unpacked(tmp_path):
     path = write_tree(tmp_path / "m.npz", [np.zeros(3_000_000)], TYPES)
     with np.load(path) as stored:
@@ -527,7 +537,7 @@ def test_arrays_larger_than_their_entry(saved, count):
     """An array's own header may promise anything; it has to be there."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (count,)})
-    rewrite(saved, lambda header: header.update(tree={"array": "huge"}))
+    rewrite(saved, lambda header: header.update(tree={"array": "huge", "shape": [count]}))
     with zipfile.ZipFile(saved, "a") as archive:
         archive.writestr("huge.npy", file.getvalue() + bytes(80))
     refused(saved)

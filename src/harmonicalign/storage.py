@@ -23,7 +23,7 @@ from harmonicalign._exceptions import ModelFileError
 
 __all__ = ["read_tree", "write_tree"]
 
-FORMAT = 5
+FORMAT = 6
 """Raised whenever a file of one version would mean something else, or nothing, to another."""
 
 _HEADER = "header"
@@ -114,7 +114,7 @@ def _encode(value: Any, arrays: dict[str, Any], names: Mapping[type, str], where
         if value.dtype.hasobject:
             raise ValueError(f"{where} is a structured array with objects, which a model file cannot hold")
         arrays[where] = value
-        return {"array": where}
+        return {"array": where, "shape": list(value.shape)}
     if sp.issparse(value):
         matrix = value.tocsr()
         arrays.update(
@@ -150,7 +150,10 @@ def _decode(node: Any, stored: Any, types: Mapping[str, type]) -> Any:
     if not isinstance(node, dict):
         return node
     if "array" in node:
-        return stored[node["array"]]
+        array = stored[node["array"]]
+        if list(array.shape) != node["shape"]:
+            raise ValueError(f"the array {node['array']!r} has shape {array.shape}, not {node['shape']}")
+        return array
     if "csr" in node:
         parts = tuple(stored[f"{node['csr']}.{part}"] for part in ("data", "indices", "indptr"))
         if any(part.dtype.kind not in kinds for part, kinds in zip(parts, ("fiub", "iu", "iu"), strict=True)):
