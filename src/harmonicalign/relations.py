@@ -111,7 +111,7 @@ def _correlations(signals: Any, features: Array) -> Array:
 
 def _standardised(x: Array) -> Array:
     """Columns of mean 0 and variance 1; those that do not vary are zero."""
+    size = np.abs(x).max(axis=0)
     x = x - x.mean(axis=0)
     spread = x.std(axis=0)
-    varies = spread > 1e-9 * spread.max(initial=0.0)
-    return np.asarray(np.divide(x, spread, out=np.zeros_like(x), where=varies))
+    return np.asarray(np.divide(x, spread, out=np.zeros_like(x), where=spread > 1e-9 * size))
