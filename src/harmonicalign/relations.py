@@ -65,7 +65,7 @@ class Relations:
             For each feature, the number in `features` of the one it is compared with in the second
             dataset, a permutation; None compares it with itself.
         """
-        y = self.y if partners is None else self.y[:, partners[:, None], partners]
+        y = self.y if partners is None else self.y.take(partners, axis=1).take(partners, axis=2)
         both = np.einsum("ast,ast->st", self.x, y)
         squares_x, squares_y = np.einsum("ast,ast->st", self.x, self.x), np.einsum("ast,ast->st", y, y)
         found = weights = np.ones(len(both), dtype=both.dtype)
