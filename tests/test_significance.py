@@ -95,7 +95,7 @@ def test_relations_are_a_third_statistic(sides):
     assert found.null == pytest.approx(np.maximum(without.null, (null - null.mean()) / spread))
 
 
-def test_relations_find_a_few_of_few_features(rng):
+def test_relations_find_a_few_of_few_features():
     """Six of sixteen columns of cells of four kinds: a rotation that suits the others exists always."""
     with_relations, without = [], []
     for seed in range(8):
@@ -110,7 +110,7 @@ def test_relations_find_a_few_of_few_features(rng):
     assert np.sum(np.array(with_relations) < 0.05) > np.sum(np.array(without) < 0.05)
 
 
-def test_features_that_say_nothing_do_not_disturb_relations(sides, rng):
+def test_features_that_say_nothing_do_not_disturb_relations(sides):
     hx, hy, a, b = spectra(sides)
     x, y = (np.c_[s.signals, np.full(len(s.signals), 2.0)] for s in sides)
     more = permutation_test(hx, hy, np.c_[a, 0 * a[:, :1]], np.c_[b, 0 * b[:, :1]], relations=relate(x, y))
