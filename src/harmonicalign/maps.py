@@ -33,6 +33,7 @@ __all__ = [
     "Side",
     "blend",
     "component_maps",
+    "dense_columns",
     "directions",
     "length_kept",
     "reversed_maps",
@@ -220,7 +221,7 @@ def weighted_axes(
         chosen = np.sort(np.argsort(-worth, kind="stable")[:MOST_SIGNALS])
     stacked = np.vstack(
         [
-            (_columns(s.signals, chosen) - c[chosen]) * weights[chosen]
+            (dense_columns(s.signals, chosen) - c[chosen]) * weights[chosen]
             for s, c in zip(sides, centres, strict=True)
         ]
     )
@@ -230,7 +231,7 @@ def weighted_axes(
     return tuple(LinearMap(matrix, -c @ matrix) for c in centres)
 
 
-def _columns(signals: Any, chosen: Array) -> Array:
+def dense_columns(signals: Any, chosen: Array) -> Array:
     """Some columns of the signals as a plain array."""
     part = signals if len(chosen) == signals.shape[1] else signals[:, chosen]
     return np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64)

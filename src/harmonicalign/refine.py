@@ -253,8 +253,7 @@ def refine(
             before, sharp = again
             worth = sharp * before.correspondence.energy
             axes = weighted_axes(sides, before.centres, sharp, worth, random_state)
-            signals = _signals(sides, axes)
-            joint = _directions(signals)
+            joint, signals = _by_signals(sides, axes)
         elif start == "relations":
             joint, signals = _start(start, sides, rotation, related.weights(), known)
         else:
@@ -376,13 +375,10 @@ def _start(
     if name == "columns":
         # The hypothesis that all columns correspond as they are: only the common mean is taken off.
         middle = (mean_x + mean_y) / 2
-        axes = weighted_axes(sides, (middle, middle), np.ones_like(weights), weights)
-        signals = _signals(sides, axes)
-        return _directions(signals), signals
+        return _by_signals(sides, weighted_axes(sides, (middle, middle), np.ones_like(weights), weights))
     axes = weighted_axes(sides, (mean_x, mean_y), weights, weights)
     if name == "relations":
-        signals = _signals(sides, axes)
-        return _directions(signals), signals
+        return _by_signals(sides, axes)
     if name != "harmonics":
         raise ValueError(f"starts holds {name!r}; expected 'harmonics', 'columns' or 'relations'")
     frequencies = x.harmonics.frequencies
@@ -390,6 +386,12 @@ def _start(
     ey = unit_rows((y.harmonics.phi @ rotation.T) * frequencies)
     sx, sy = _signals(sides, axes)
     return (np.hstack([ex, unit_rows(sx)]), np.hstack([ey, unit_rows(sy)])), None
+
+
+def _by_signals(sides: tuple[Side, Side], axes: Sequence[LinearMap]) -> tuple[Pair, Pair]:
+    """Joint coordinates by the signals alone, and the signals."""
+    signals = _signals(sides, axes)
+    return _directions(signals), signals
 
 
 def _mapped(sides: tuple[Side, Side], maps: tuple[LinearMap, LinearMap]) -> Pair:

@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign.maps import dense_columns
+
 __all__ = ["Relations", "column_variances", "relate"]
 
 Array = np.ndarray[Any, Any]
@@ -100,8 +102,7 @@ def column_variances(signals: Any) -> Array:
 
 def _correlations(signals: Any, features: Array) -> Array:
     """Correlations of features and squares, (3, m, m); single precision is enough for them."""
-    part = signals[:, features]
-    z = _standardised(np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64))
+    z = _standardised(dense_columns(signals, features))
     square = _standardised(np.clip(z, -_CLIPPED, _CLIPPED) ** 2)
     with_squares = square.T @ z / len(z)
     out = np.stack([z.T @ z / len(z), with_squares, with_squares.T]).astype(np.float32)
