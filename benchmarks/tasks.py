@@ -463,10 +463,15 @@ def transfer_accuracy(
 
 def joint_accuracy(embedding: Sequence[np.ndarray], labels: Sequence[np.ndarray], k: int = 5) -> float:
     """Return the k-NN accuracy over all rows together, every row predicted from all others."""
-    z, y = np.vstack(embedding), np.concatenate(labels)
+    y = np.concatenate(labels)
+    return float(np.mean(nearest_labels(np.vstack(embedding), y, k) == y))
+
+
+def nearest_labels(z: np.ndarray, y: np.ndarray, k: int = 5) -> np.ndarray:
+    """Return the label that the k nearest other rows vote for, for every row."""
     classes, code = np.unique(y, return_inverse=True)
     index = NearestNeighbors(n_neighbors=k).fit(z).kneighbors(return_distance=False)
-    return float(np.mean(_vote(code[index], len(classes)) == code))
+    return classes[_vote(code[index], len(classes))]
 
 
 def score(task: Task, embedding: Sequence[np.ndarray], k: int = 5) -> dict[str, float]:

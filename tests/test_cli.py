@@ -727,6 +727,19 @@ def test_chance_is_told_and_strict_leaves_with_3(tmp_path, unrelated):
     assert shown.startswith("NOT aligned: no better than chance")
 
 
+def test_negated_columns_are_told_and_strict_leaves_with_3(tmp_path):
+    pair = load_digits_pair(preserved=1.0, n_x=150, n_y=150, random_state=0)
+    np.save(tmp_path / "a.npy", pair.x)
+    np.save(tmp_path / "b.npy", -pair.y)
+    arguments = ["align", tmp_path / "a.npy", tmp_path / "b.npy", "--no-report"]
+    result = run(*arguments, "-o", tmp_path / "o.npy", "--json", "--strict", code=3)
+    assert result.json["aligned"] is False
+    assert result.json["significance"]["opposed"] is True
+    shown = run(*arguments, "-o", tmp_path / "p.npy").out
+    assert shown.startswith("probably NOT aligned (z = ")
+    assert "opposite ways" in shown
+
+
 def test_too_few_columns_are_told_and_strict_leaves_with_3(tmp_path):
     x = np.random.RandomState(0).standard_normal((120, 3))
     for name, rows in (("a", x[::2]), ("b", x[1::2])):
@@ -734,7 +747,7 @@ def test_too_few_columns_are_told_and_strict_leaves_with_3(tmp_path):
     arguments = ["align", tmp_path / "a.npy", tmp_path / "b.npy", "--no-report"]
     result = run(*arguments, "-o", tmp_path / "o.npy", "--json", "--strict", code=3)
     assert result.json["aligned"] is None
-    assert result.json["significance"] == {"z": 0, "p": 1, "tested": False}
+    assert result.json["significance"] == {"z": 0, "p": 1, "tested": False, "opposed": False}
     shown = run(*arguments, "-o", tmp_path / "p.npy").out
     assert shown.startswith("aligned (not tested: fewer than 5 features vary in both datasets)")
 

@@ -160,6 +160,26 @@ def test_no_correspondence_warns():
         fit(pair.x, pair.y)
 
 
+def test_negated_columns_warn(digits, digits_model):
+    # The rotation that makes negated columns agree is wrong, and the features alone do not tell.
+    with pytest.warns(AlignmentWarning, match="dataset 0 and dataset 1 seem to go opposite ways"):
+        model = fit(digits.x, -digits.y)
+    assert agreement(model, (digits.labels_x, digits.labels_y)) < 0.5
+    assert model.significance_.opposed
+    assert not model.significance_.by_chance
+    assert not digits_model.significance_.opposed
+    with pytest.warns(AlignmentWarning, match="the new dataset seem to go opposite ways"):
+        fit(digits.x, digits.y[:200]).add(-digits.y[200:])
+
+
+def test_of_several_datasets_the_negated_one_is_named(digits):
+    with pytest.warns(AlignmentWarning, match="go opposite ways") as caught:
+        model = fit(digits.x, -digits.y[:175], digits.y[175:])
+    [warning] = [str(w.message) for w in caught if "opposite" in str(w.message)]
+    assert "dataset 1" in warning.split(" seem ")[0]
+    assert model.significance_.opposed
+
+
 def test_links_between_different_features(digits):
     permutation = np.eye(64)[:, np.random.RandomState(0).permutation(64)]
     shuffled = digits.y @ permutation

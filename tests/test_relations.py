@@ -71,6 +71,31 @@ def test_squares_tell_what_correlations_do_not(rng, monkeypatch):
     assert roc_auc_score(true, relate(x, y).scores()) < 0.8
 
 
+def test_negated_features_are_told_by_their_squares(data):
+    x, y, true = data
+    as_is, negated = relate(x, y), relate(x, -y)
+    # Correlations stay, so the profiles agree on these alone; what squares say turns round.
+    assert negated.skew == pytest.approx(-as_is.skew)
+    assert as_is.skew > 0.3
+    assert negated.opposed
+    assert not as_is.opposed
+    assert negated.negated().scores() == pytest.approx(as_is.scores(), abs=1e-5)
+    assert negated.negated().skew == pytest.approx(as_is.skew)
+    assert roc_auc_score(true, negated.scores()) < 1
+    # One dataset negated twice, or both, is as it was.
+    assert relate(-x, -y).skew == pytest.approx(as_is.skew)
+
+
+def test_features_without_skew_do_not_tell(rng):
+    # Columns of ±1, each value about as often: squares hardly vary, and what is left of them is chance.
+    factors = rng.randn(3, 12)
+    x, y = (np.where(rng.randn(n, 3) @ factors + 0.3 * rng.randn(n, 12) > 0, 1.0, -1.0) for n in (400, 300))
+    for one, other in ((x, y), (x, -y)):
+        found = relate(one, other)
+        assert abs(found.skew) < 0.05
+        assert not found.opposed
+
+
 def test_the_features_that_vary_most_take_part(data, monkeypatch):
     x, y, _ = data
     x = x * np.r_[np.full(4, 9.0), np.ones(8)]

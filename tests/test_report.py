@@ -4,6 +4,7 @@ import html
 import json
 import os
 import re
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -516,6 +517,13 @@ def test_evidence_is_weighed(pairs, found, confidence, level, headline):
     verdict = judge(names, pairs, None, found, confidence)
     assert (verdict.level, verdict.headline) == (level, headline)
     assert level == "good" or verdict.checks
+
+
+def test_columns_that_go_opposite_ways_are_doubted():
+    test = replace(proof(1e-8).significance, opposed=True)
+    verdict = judge(["one", "other"], [Pair(0, 1, None, test)], None, [], SURE)
+    assert (verdict.level, verdict.headline) == ("doubtful", "Aligned, with doubts")
+    assert verdict.checks[0].startswith("Columns that correspond seem to go opposite ways (one and other)")
 
 
 def test_of_several_datasets_those_that_fail_are_named():

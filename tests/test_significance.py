@@ -110,6 +110,24 @@ def test_relations_find_a_few_of_few_features():
     assert np.sum(np.array(with_relations) < 0.05) > np.sum(np.array(without) < 0.05)
 
 
+def test_features_that_go_opposite_ways(rng):
+    factors = rng.randn(4, 20)
+    x, y = (np.exp(0.7 * rng.randn(n, 4)) @ factors + 0.3 * rng.randn(n, 20) for n in (200, 180))
+
+    def test(other):
+        return permutation_test(*spectra((side(x), side(other))), relations=relate(x, other))
+
+    assert not test(y).opposed
+    found = test(-y)
+    assert found.opposed
+    assert found.summary() == {"z": found.z, "p": found.p, "tested": True, "opposed": True}
+    assert "opposite ways" in str(found)
+    # Columns that do not correspond are skewed alike or not by chance alone.
+    assert not any(
+        test(s * y[:, np.roll(rng.permutation(20), 1)]).opposed for s in (-1, 1) for _ in range(10)
+    )
+
+
 def test_features_that_say_nothing_do_not_disturb_relations(sides):
     hx, hy, a, b = spectra(sides)
     x, y = (np.c_[s.signals, np.full(len(s.signals), 2.0)] for s in sides)

@@ -236,8 +236,10 @@ def fit_refined(
         else refinements[i, parents[i]].reversed((sides[parents[i]], sides[i]))
         for i in order[1:]
     }
-    significance = max((r.significance for r in chosen_pairs.values()), key=lambda test: test.p)
+    tests = [r.significance for r in chosen_pairs.values()]
+    significance = max(tests, key=lambda test: (test.by_chance, test.opposed, test.p))
     _warn_of_chance(significance)
+    _warn_of_opposites([(names[parents[i]], names[i], found) for i, found in chosen_pairs.items()])
     with progress.stage("joint space"), threadpool_limits(1, user_api="blas"):
         own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
         space = joint_space(sides, parents, order, chosen_pairs, seed, own_columns=own)
@@ -334,6 +336,7 @@ def add_dataset(
     }
     parent = max(hubs, key=lambda i: tried[i].kinship)
     _warn_of_chance(tried[parent].significance)
+    _warn_of_opposites([("the model", "the new dataset", tried[parent])])
     placed = [model.space.place(i, s.components, s.signals) for i, s in sides.items()]
     return replace(
         model,
@@ -454,6 +457,19 @@ def _warn_of_chance(significance: Significance) -> None:
             f"the alignment is no better than chance ({significance}): permuted features agree as well. "
             "Check that the columns of signals mean the same in every dataset and stand in the same order "
             "(those of two separate PCAs or SVDs do not), that they vary, and that the datasets overlap",
+            AlignmentWarning,
+            stacklevel=4,
+        )
+
+
+def _warn_of_opposites(pairs: Sequence[tuple[str, str, Refinement]]) -> None:
+    """Tell of datasets, given with those they were aligned with, whose columns seem to be negated."""
+    opposed = [f"{one} and {other}" for one, other, found in pairs if found.significance.opposed]
+    if opposed:
+        warnings.warn(
+            f"columns of {'; '.join(opposed)} seem to go opposite ways: they are correlated with each other "
+            "alike in both datasets, but skewed the other way. Where one has less of what the other has more "
+            "of (Ct values, methylation against expression), negate its columns and fit again",
             AlignmentWarning,
             stacklevel=4,
         )

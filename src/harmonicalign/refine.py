@@ -123,9 +123,9 @@ class Refinement:
     def kinship(self) -> float:
         """How well the two datasets belong together, in [0, 1].
 
-        They do if they support each other, and their features agree, and not by chance.
+        They do if they support each other, and their features agree, not by chance and not oppositely.
         """
-        chance = 0.25 if self.significance.by_chance else 1.0
+        chance = 0.25 if self.significance.by_chance or self.significance.opposed else 1.0
         return chance * self.support * (1 + self.correspondence.agreement) / 2
 
     @property

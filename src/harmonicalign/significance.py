@@ -30,6 +30,9 @@ _BLOCK = 6
 _LEAST_SPREAD = 0.1
 """Standard deviation of the largest of the standardised statistics; it is 0.7 to 1 where they vary at all."""
 
+_CLEARLY = 4.0
+"""Standard deviations by which features of opposite signs must agree; by chance they had up to three."""
+
 
 @dataclass(frozen=True)
 class Significance:
@@ -46,12 +49,15 @@ class Significance:
         under permutation and in its standard deviations.
     null
         The same for permuted features; empty where there are too few features for a test.
+    opposed
+        Whether features that correspond seem to go opposite ways, as if one dataset's were negated.
     """
 
     z: float
     p: float
     observed: float
     null: Array
+    opposed: bool = False
 
     @property
     def tested(self) -> bool:
@@ -63,10 +69,15 @@ class Significance:
         """Whether wrongly paired features agree as well, as far as that could be tested."""
         return self.tested and self.p > CHANCE
 
+    def summary(self) -> dict[str, float | bool]:
+        """What it says, in plain numbers: z, p, and whether features were tested and go opposite ways."""
+        return {"z": float(self.z), "p": float(self.p), "tested": self.tested, "opposed": self.opposed}
+
     def __str__(self) -> str:
         if not self.tested:
             return f"not tested: fewer than {_FEWEST} features vary in both datasets"
-        return f"z = {self.z:.1f}, p = {self.p:.2g}"
+        which_way = ", but the features go opposite ways" if self.opposed else ""
+        return f"z = {self.z:.1f}, p = {self.p:.2g}{which_way}"
 
 
 def permutation_test(
@@ -93,6 +104,9 @@ def permutation_test(
     A feature changes places only with features of like smoothness: two low-frequency features correlate
     better than a low and a high one whatever they mean, and that must not count as correspondence.
     Fewer than five features that vary in both datasets are not tested.
+
+    Nor does the test ask which way features go: a wrong rotation can make them agree as well where one
+    dataset's are negated. Their relations tell (`harmonicalign.relations`), and the result says so.
 
     Parameters
     ----------
@@ -136,7 +150,12 @@ def permutation_test(
         permuted = np.column_stack([permuted, kin])
     mean, spread = permuted.mean(axis=0), permuted.std(axis=0, ddof=1)
     spread = np.maximum(spread, 1e-12 * np.maximum(as_paired, 1e-300))
-    observed = float(((as_paired - mean) / spread).max())
+    standing = (as_paired - mean) / spread
+    observed = float(standing.max())
+    opposed = False
+    if relations is not None and relations.opposed:
+        beyond = (_relatedness(relations.negated()) - mean[-1]) / spread[-1]
+        opposed = bool(beyond > max(_CLEARLY, standing[-1]))
     null = ((permuted - mean) / spread).max(axis=1)
     # Where nothing varies, what is left is rounding and must not be blown up.
     z = (observed - float(null.mean())) / max(float(null.std(ddof=1)), _LEAST_SPREAD)
@@ -147,7 +166,7 @@ def permutation_test(
     alike = d / (d - 2) if d < 2 * _BLOCK else 1.0
     # The spread is estimated from few draws, hence Student's distribution of a new draw.
     p = float(stats.t.sf(z / np.sqrt(alike + 1 / n_permutations), n_permutations - 1))
-    return Significance(z=z, p=p, observed=observed, null=null)
+    return Significance(z=z, p=p, observed=observed, null=null, opposed=opposed)
 
 
 def _relatedness(relations: Relations, partners: Array | None = None) -> float:

@@ -92,10 +92,10 @@ def significance(run: Session, model: Any, strict: bool) -> dict[str, Any]:
     test = getattr(model, "significance_", None)
     if test is None:
         return {"aligned": None}
-    aligned = not test.by_chance if test.tested else None
+    aligned = not (test.by_chance or test.opposed) if test.tested else None
     if strict and not aligned:
         run.exit_code = NOT_ALIGNED
-    return {"aligned": aligned, "significance": {"z": test.z, "p": test.p, "tested": test.tested}}
+    return {"aligned": aligned, "significance": test.summary()}
 
 
 def told(model: Any) -> str:
@@ -103,4 +103,5 @@ def told(model: Any) -> str:
     test = getattr(model, "significance_", None)
     if test is None:
         return "aligned by the published method, which has no test of significance"
-    return f"{'NOT aligned: no better than chance' if test.by_chance else 'aligned'} ({test})"
+    verdict = "NOT aligned: no better than chance" if test.by_chance else "aligned"
+    return f"{'probably NOT aligned' if test.opposed else verdict} ({test})"

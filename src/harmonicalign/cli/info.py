@@ -81,7 +81,7 @@ def _model(source: Source, model: Any) -> dict[str, Any]:
     }
     if hasattr(model, "significance_"):
         test = model.significance_
-        about["significance"] = {"z": test.z, "p": test.p, "tested": test.tested}
+        about["significance"] = test.summary()
         about["features_selected"] = int(model.feature_selected_.sum())
     defaults = type(model)().get_params()
     about["parameters"] = {
@@ -136,7 +136,7 @@ def _alignment(data: Any) -> dict[str, Any] | None:
             return {
                 "key": key,
                 "datasets": [str(d) for d in value["datasets"]],
-                **{k: bool(v) if k == "tested" else float(v) for k, v in test.items()},
+                **{k: bool(v) if k in ("tested", "opposed") else float(v) for k, v in test.items()},
             }
     return None
 

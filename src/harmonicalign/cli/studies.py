@@ -177,7 +177,7 @@ def demo(
         _say_files(run, [*pictures, report])
         run.finish(
             accuracy=scores,
-            significance={"z": model.significance_.z, "p": model.significance_.p},
+            significance=model.significance_.summary(),
             files=[*pictures, report],
         )
 

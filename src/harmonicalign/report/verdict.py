@@ -75,6 +75,7 @@ def judge(
     sentences += _feature_sentences(features, with_share=not chance)
     sentences += _label_sentences(measures)
     doubts = [
+        *_opposed(names, tests),
         *_unsupported(names, confidence),
         *_unmixed(measures),
         *_lost_labels(measures),
@@ -202,6 +203,17 @@ def _unmixed(measures: Sequence[Measure]) -> list[str]:
         "for parts that meet and parts that do not."
         for m in measures
         if m.group == "mixing" and m.after < _FEW_MIXED
+    ]
+
+
+def _opposed(names: Sequence[str], tests: Sequence[Pair]) -> list[str]:
+    opposed = [p for p in tests if p.significance is not None and p.significance.opposed]
+    if not opposed:
+        return []
+    listed = "; ".join(_of(names, pair) for pair in opposed[:5])
+    return [
+        f"Columns that correspond seem to go opposite ways ({listed}): what is more of something in one "
+        "dataset is less of it in the other. Negate the columns of one, and align again."
     ]
 
 

@@ -152,12 +152,7 @@ def summary(model: HarmonicAlignment, slots: Slots, test: Significance | None) -
         "version": __version__,
     }
     if test is not None:
-        out["significance"] = {
-            "z": float(test.z),
-            "p": float(test.p),
-            "observed": float(test.observed),
-            "tested": test.tested,
-        }
+        out["significance"] = test.summary()
         out["share"] = float(model.share_)
     return out
 
