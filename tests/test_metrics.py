@@ -12,7 +12,7 @@ from scipy.stats import wasserstein_distance
 from sklearn.decomposition import TruncatedSVD
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from harmonicalign import metrics
+from harmonicalign import _blocks, metrics
 from harmonicalign.metrics import (
     earth_movers_distance,
     expected_calibration_error,
@@ -34,7 +34,7 @@ def rng():
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of a few rows: results must not depend on them."""
-    monkeypatch.setattr(metrics, "_BLOCK", 100)
+    monkeypatch.setattr(_blocks, "_BLOCK", 100)
 
 
 def test_docstring_examples():
@@ -117,7 +117,7 @@ def brute_overlap(truth_distances, found_distances, k):
 
 @pytest.mark.parametrize("blocks", [100, 2**22])
 def test_overlap_across_equals_brute_force(rng, monkeypatch, blocks):
-    monkeypatch.setattr(metrics, "_BLOCK", blocks)
+    monkeypatch.setattr(_blocks, "_BLOCK", blocks)
     x = rng.normal(size=(70, 5))
     y = x + 0.4 * rng.normal(size=x.shape)
     raw = x @ rng.normal(size=(5, 8)) + 0.1 * rng.normal(size=(70, 8))
@@ -131,7 +131,7 @@ def test_overlap_across_equals_brute_force(rng, monkeypatch, blocks):
 
 @pytest.mark.parametrize("blocks", [100, 2**22])
 def test_overlap_within_equals_brute_force(rng, monkeypatch, blocks):
-    monkeypatch.setattr(metrics, "_BLOCK", blocks)
+    monkeypatch.setattr(_blocks, "_BLOCK", blocks)
     x = rng.normal(size=(60, 4))
     y = np.hstack([x, rng.normal(size=(60, 2))])
     dx, dy = cdist(x, x), cdist(y, y)
@@ -226,7 +226,7 @@ def test_knn_auc_refuses(rng):
 
 @pytest.mark.parametrize("blocks", [100, 2**22])
 def test_foscttm_equals_brute_force(rng, monkeypatch, blocks):
-    monkeypatch.setattr(metrics, "_BLOCK", blocks)
+    monkeypatch.setattr(_blocks, "_BLOCK", blocks)
     x = rng.normal(size=(65, 4)) + 100
     y = x + 0.7 * rng.normal(size=x.shape)
     distances = cdist(x, y)
@@ -312,7 +312,7 @@ def test_mixing_equals_brute_force(rng):
 def test_mixing_in_blocks_equals_one_block(rng):
     datasets = [rng.normal(size=(60, 2)), rng.normal(size=(25, 2)) + 0.8]
     value = mixing_entropy(datasets, k=8)
-    metrics._BLOCK = 2**22
+    _blocks._BLOCK = 2**22
     assert mixing_entropy(datasets, k=8) == pytest.approx(value)
 
 
@@ -368,7 +368,7 @@ def test_mixing_refuses(arguments, message):
 @pytest.mark.parametrize("blocks", [100, 2**22])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_earth_movers_distance_equals_scipy(rng, monkeypatch, weighted, blocks):
-    monkeypatch.setattr(metrics, "_BLOCK", blocks)
+    monkeypatch.setattr(_blocks, "_BLOCK", blocks)
     x, y = rng.normal(size=(30, 6)), 2 * rng.normal(size=(47, 6)) + 1
     wx, wy = (rng.uniform(size=30), rng.uniform(size=47)) if weighted else (None, None)
     expected = [wasserstein_distance(x[:, s], y[:, s], wx, wy) for s in range(6)]

@@ -245,19 +245,19 @@ def test_one_labelled_row_and_its_support():
 
 def test_a_small_calibration_sample_is_held_out_at_once(pair, monkeypatch):
     """As many known rows are left as with folds, so the answer hardly changes and takes one walk."""
-    from harmonicalign import transfer
+    from harmonicalign import calibration, votes
 
     (x, lx), (y, ly) = pair
     usual = transfer_labels(x, lx, y, method="diffusion")
-    monkeypatch.setattr(transfer, "_MOST_CALIBRATED", 80)
+    monkeypatch.setattr(calibration, "_MOST_CALIBRATED", 80)
     walks = []
 
     def walk(*args):
         walks.append(args)
         return absorbed(*args)
 
-    absorbed = transfer._absorbed
-    monkeypatch.setattr(transfer, "_absorbed", walk)
+    absorbed = votes._absorbed
+    monkeypatch.setattr(votes, "_absorbed", walk)
     found = transfer_labels(x, lx, y, method="diffusion")
     assert len(walks) == 2  # one for the target, one for the sample
     np.testing.assert_array_equal(found.labels, usual.labels)

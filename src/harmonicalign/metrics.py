@@ -7,12 +7,23 @@ dataset and row ``i`` of the other are the same thing measured twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._blocks import blocks, neighbour_blocks
+from harmonicalign._metric_inputs import (
+    as_columns,
+    dense,
+    dense_part,
+    neighbour_count,
+    of_one_width,
+    paired,
+    row_labels,
+    row_weights,
+)
 from harmonicalign._validation import check_integer, check_number, check_rows, random_state_from
 
 __all__ = [
@@ -28,9 +39,6 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-
-# Entries that a block of work may hold at once (32 MiB of float64).
-_BLOCK = 2**22
 
 
 # --- neighbours of labels ---------------------------------------------------------------------------------
@@ -66,10 +74,10 @@ def knn_label_agreement(train: Any, train_labels: Any, test: Any, test_labels: A
     >>> knn_label_agreement([[0.0], [1.0], [9.0]], ["a", "a", "b"], [[0.4], [8.0]], ["a", "b"], k=1)
     1.0
     """
-    train, test = _same_width("train", train, "test", test)
-    k = _neighbour_count("k", k, len(train), "train")
-    train_labels = _labels("train_labels", train_labels, "train", train)
-    test_labels = _labels("test_labels", test_labels, "test", test)
+    train, test = of_one_width("train", train, "test", test)
+    k = neighbour_count("k", k, len(train), "train")
+    train_labels = row_labels("train_labels", train_labels, "train", train)
+    test_labels = row_labels("test_labels", test_labels, "test", test)
     if (train_labels.dtype.kind == "U") != (test_labels.dtype.kind == "U"):
         raise ValueError(
             f"train_labels are {train_labels.dtype} and test_labels {test_labels.dtype}: "
@@ -77,7 +85,7 @@ def knn_label_agreement(train: Any, train_labels: Any, test: Any, test_labels: A
         )
     classes, codes = np.unique(train_labels, return_inverse=True)
     correct = 0
-    for rows, neighbours in _neighbour_blocks(train, test, k, width=max(k, len(classes))):
+    for rows, neighbours in neighbour_blocks(train, test, k, width=max(k, len(classes))):
         votes = _count_per_row(codes[neighbours], len(classes))
         correct += int(np.sum(classes[votes.argmax(axis=1)] == test_labels[rows]))
     return correct / len(test)
@@ -136,8 +144,8 @@ def neighbourhood_overlap(
     """
     if mode not in ("across", "within"):
         raise ValueError(f"mode is {mode!r}; it must be 'across' or 'within'")
-    x, y = _paired(x, y, same_width=mode == "across")
-    truth = x if reference is None else _dense("reference", reference)
+    x, y = paired(x, y, same_width=mode == "across")
+    truth = x if reference is None else dense("reference", reference)
     if len(truth) != len(x):
         raise ValueError(
             f"reference has {len(truth)} rows but x has {len(x)}; "
@@ -146,7 +154,7 @@ def neighbourhood_overlap(
     wanted = np.atleast_1d(np.asarray(sizes, dtype=object))
     if wanted.ndim != 1 or wanted.size == 0:
         raise ValueError(f"sizes is {sizes!r}; pass one neighbourhood size or a list of them")
-    largest = max(_neighbour_count("sizes", k, len(x) - (mode == "within"), "x") for k in wanted)
+    largest = max(neighbour_count("sizes", k, len(x) - (mode == "within"), "x") for k in wanted)
     curve = _overlap_curve(truth, x, y, largest, mode)
     return np.asarray(curve[wanted.astype(np.int64) - 1])
 
@@ -196,7 +204,7 @@ def knn_auc(
     >>> knn_auc(x, x, reference=x)
     1.0
     """
-    x, y = _paired(x, y, same_width=True)
+    x, y = paired(x, y, same_width=True)
     proportion = check_number("proportion", proportion, above=0.0, maximum=1.0)
     matrix = check_rows("reference", reference)
     if matrix.shape[0] != len(x):
@@ -262,7 +270,7 @@ def foscttm_per_row(x: Any, y: Any) -> tuple[Array, Array]:
     of_x, of_y
         (n,) each: for row i of ``x`` the share of rows of ``y`` nearer than row i of ``y``, and the reverse.
     """
-    x, y = _paired(x, y, same_width=True)
+    x, y = paired(x, y, same_width=True)
     n = len(x)
     if n < 2:
         raise ValueError(
@@ -275,7 +283,7 @@ def foscttm_per_row(x: Any, y: Any) -> tuple[Array, Array]:
     # Squared distances come from an expansion whose rounding errors are of this size.
     slack = 1e-14 * (np.max(norms_x) + np.max(norms_y)) * np.sqrt(x.shape[1])
     of_x, of_y = np.empty(n), np.zeros(n)
-    for rows in _blocks(n, n):
+    for rows in blocks(n, n):
         squared = norms_x[rows, None] + norms_y - 2 * (x[rows] @ y.T)
         match = np.arange(len(squared)), np.arange(rows.start, rows.stop)
         beyond = squared - own[rows, None]
@@ -320,15 +328,15 @@ def latent_error(x: Any, y: Any, latent_x: Any, latent_y: Any) -> float:
     >>> latent_error(u, u, u, u)
     0.0
     """
-    x, y = _same_width("x", x, "y", y)
-    u, v = _same_width("latent_x", latent_x, "latent_y", latent_y)
+    x, y = of_one_width("x", x, "y", y)
+    u, v = of_one_width("latent_x", latent_x, "latent_y", latent_y)
     for name, latent, other, rows in (("latent_x", u, "x", x), ("latent_y", v, "y", y)):
         if len(latent) != len(rows):
             raise ValueError(f"{name} has {len(latent)} rows but {other} has {len(rows)}; pass one per row")
     errors = []
     for source, target, from_, to in ((x, y, u, v), (y, x, v, u)):
         found = random = 0.0
-        for rows, neighbours in _neighbour_blocks(target, source, 1, width=len(target) * to.shape[1]):
+        for rows, neighbours in neighbour_blocks(target, source, 1, width=len(target) * to.shape[1]):
             found += float(np.linalg.norm(from_[rows] - to[neighbours[:, 0]], axis=1).sum())
             apart = np.linalg.norm(from_[rows, None, :] - to[None, :, :], axis=2)
             random += float(apart.mean(axis=1).sum())
@@ -380,7 +388,7 @@ def mixing_entropy(datasets: Sequence[Any], k: int = 30, *, labels: Sequence[Any
     """
     if len(datasets) < 2:
         raise ValueError(f"datasets holds {len(datasets)} dataset(s); mixing needs two or more")
-    rows = [_dense(f"datasets[{i}]", x) for i, x in enumerate(datasets)]
+    rows = [dense(f"datasets[{i}]", x) for i, x in enumerate(datasets)]
     for i, x in enumerate(rows):
         if x.shape[1] != rows[0].shape[1]:
             raise ValueError(
@@ -391,7 +399,7 @@ def mixing_entropy(datasets: Sequence[Any], k: int = 30, *, labels: Sequence[Any
     source = np.repeat(np.arange(len(rows)), [len(x) for x in rows])
     k = check_integer("k", k, minimum=2)
     if labels is None:
-        _neighbour_count("k", k, len(stacked) - 1, "datasets (less the row itself)")
+        neighbour_count("k", k, len(stacked) - 1, "datasets (less the row itself)")
         return _mixing(stacked, source, k)
     if len(labels) != len(rows):
         raise ValueError(
@@ -399,7 +407,7 @@ def mixing_entropy(datasets: Sequence[Any], k: int = 30, *, labels: Sequence[Any
         )
     flat = np.concatenate(
         [
-            _labels(f"labels[{i}]", c, f"datasets[{i}]", x)
+            row_labels(f"labels[{i}]", c, f"datasets[{i}]", x)
             for i, (c, x) in enumerate(zip(labels, rows, strict=True))
         ]
     )
@@ -441,17 +449,19 @@ def earth_movers_distance(x: Any, y: Any, *, x_weights: Any = None, y_weights: A
     >>> earth_movers_distance([[0, 1], [2, 3]], [[1, 1], [3, 3]])
     array([1., 0.])
     """
-    x, y = _columns("x", x), _columns("y", y)
+    x, y = as_columns("x", x), as_columns("y", y)
     if x.shape[1] != y.shape[1]:
         raise ValueError(
             f"x has {x.shape[1]} columns but y has {y.shape[1]}; pass the shared columns of both"
         )
     n_x, n_columns = x.shape
     n_y = y.shape[0]
-    mass = np.concatenate([_weights("x_weights", x_weights, n_x), -_weights("y_weights", y_weights, n_y)])
+    mass = np.concatenate(
+        [row_weights("x_weights", x_weights, n_x), -row_weights("y_weights", y_weights, n_y)]
+    )
     distances = np.empty(n_columns)
-    for columns in _blocks(n_columns, n_x + n_y):
-        values = np.concatenate([_part(x, columns), _part(y, columns)])
+    for columns in blocks(n_columns, n_x + n_y):
+        values = np.concatenate([dense_part(x, columns), dense_part(y, columns)])
         order = np.argsort(values, axis=0, kind="stable")
         gaps = np.diff(np.take_along_axis(values, order, axis=0), axis=0)
         excess = np.cumsum(mass[order], axis=0)[:-1]
@@ -522,8 +532,8 @@ def _overlap_curve(truth: Array, x: Array, y: Array, largest: int, mode: str) ->
     shared = np.zeros(largest, dtype=np.int64)
     within = mode == "within"
     place = np.arange(largest)
-    true_blocks = _neighbour_blocks(truth, truth, largest, width=n, exclude_self=within)
-    found_blocks = _neighbour_blocks(y if within else x, y, largest, width=n, exclude_self=within)
+    true_blocks = neighbour_blocks(truth, truth, largest, width=n, exclude_self=within)
+    found_blocks = neighbour_blocks(y if within else x, y, largest, width=n, exclude_self=within)
     for (_, true), (_, found) in zip(true_blocks, found_blocks, strict=True):
         rank = np.full((len(true), n), largest)
         np.put_along_axis(rank, true, place[None, :], axis=1)
@@ -537,7 +547,7 @@ def _mixing(stacked: Array, source: Array, k: int) -> float:
     _, source = np.unique(source, return_inverse=True)
     sizes = np.bincount(source)
     total = np.zeros(len(sizes))
-    for rows, neighbours in _neighbour_blocks(
+    for rows, neighbours in neighbour_blocks(
         stacked, stacked, k, width=max(k, len(sizes)), exclude_self=True
     ):
         entropy = _balanced_entropy(_count_per_row(source[neighbours], len(sizes)), sizes)
@@ -567,112 +577,3 @@ def _count_per_row(codes: Array, n_codes: int) -> Array:
     offset = np.arange(len(codes))[:, None] * n_codes
     counts = np.bincount((codes + offset).ravel(), minlength=len(codes) * n_codes)
     return np.asarray(counts.reshape(len(codes), n_codes))
-
-
-def _blocks(n: int, width: int) -> Iterator[slice]:
-    step = max(1, _BLOCK // max(1, width))
-    for start in range(0, n, step):
-        yield slice(start, min(start + step, n))
-
-
-def _neighbour_blocks(
-    base: Array, query: Array, k: int, *, width: int, exclude_self: bool = False
-) -> Iterator[tuple[slice, Array]]:
-    """The k nearest rows of `base` for every row of `query`, nearest first, a block of queries at a time.
-
-    `width` is how many entries the caller holds per row. With `exclude_self`, `query` is `base` and a row is
-    not its own neighbour.
-    """
-    import faiss
-
-    # Neighbours do not depend on origin and scale, but float32 does: centre, and bring to size one.
-    centre = base.mean(axis=0)
-    scale = max(float(np.abs(base - centre).max()), float(np.abs(query - centre).max())) or 1.0
-    index = faiss.IndexFlatL2(base.shape[1])
-    index.add(np.ascontiguousarray((base - centre) / scale, dtype=np.float32))
-    n_found = k + exclude_self
-    for rows in _blocks(len(query), max(width, n_found)):
-        _, found = index.search(
-            np.ascontiguousarray((query[rows] - centre) / scale, dtype=np.float32), n_found
-        )
-        if exclude_self:
-            # A duplicate may come before the row itself, or push it off the end: then drop the last.
-            other = found != np.arange(rows.start, rows.stop)[:, None]
-            other[other.all(axis=1), -1] = False
-            found = found[other].reshape(len(found), k)
-        yield rows, found
-
-
-# --- checks -----------------------------------------------------------------------------------------------
-
-
-def _dense(name: str, x: Any) -> Array:
-    if sp.issparse(x):
-        raise ValueError(f"{name} is sparse; pass the aligned (or reduced) coordinates, or {name}.toarray()")
-    return np.asarray(check_rows(name, x), dtype=np.float64)
-
-
-def _same_width(name: str, x: Any, other: str, y: Any) -> tuple[Array, Array]:
-    x, y = _dense(name, x), _dense(other, y)
-    if x.shape[1] != y.shape[1]:
-        raise ValueError(
-            f"{name} has {x.shape[1]} columns but {other} has {y.shape[1]}; "
-            "distances across datasets need one space: pass the aligned coordinates"
-        )
-    return x, y
-
-
-def _paired(x: Any, y: Any, *, same_width: bool) -> tuple[Array, Array]:
-    x, y = _same_width("x", x, "y", y) if same_width else (_dense("x", x), _dense("y", y))
-    if len(x) != len(y):
-        raise ValueError(
-            f"x has {len(x)} rows but y has {len(y)}; "
-            "the rows must be pairs: put the partners in the same order"
-        )
-    return x, y
-
-
-def _neighbour_count(name: str, k: Any, available: int, of: str) -> int:
-    count = check_integer(name, k, minimum=1)
-    if count > available:
-        raise ValueError(f"{name} is {count} but {of} has only {available} rows to choose from; lower {name}")
-    return count
-
-
-def _labels(name: str, labels: Any, of: str, rows: Array) -> Array:
-    array = np.asarray(labels)
-    if array.shape != (len(rows),):
-        raise ValueError(
-            f"{name} has shape {array.shape} but {of} has {len(rows)} rows; pass one label per row"
-        )
-    if array.dtype.kind not in "fO":
-        return array
-    n_missing = sum(value is None or value != value for value in array.tolist())
-    if n_missing:
-        raise ValueError(f"{name} has {n_missing} missing value(s); leave those rows out")
-    if array.dtype.kind == "O" and not all(isinstance(value, str) for value in array):
-        raise ValueError(f"{name} mixes types; pass strings only, for example {name}.astype(str)")
-    return array.astype(str) if array.dtype.kind == "O" else array
-
-
-def _columns(name: str, x: Any) -> Any:
-    if sp.issparse(x):
-        return sp.csc_matrix(check_rows(name, x))
-    return check_rows(name, np.asarray(x)[:, None] if np.ndim(x) == 1 else x)
-
-
-def _part(x: Any, columns: slice) -> Array:
-    part = x[:, columns]
-    return np.asarray(part.toarray() if isinstance(part, sp.csc_matrix) else part, dtype=np.float64)
-
-
-def _weights(name: str, weights: Any, n: int) -> Array:
-    if weights is None:
-        return np.full(n, 1 / n)
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != (n,):
-        raise ValueError(f"{name} has shape {weights.shape} but there are {n} rows; pass one weight per row")
-    total = weights.sum()
-    if not np.isfinite(total) or (weights < 0).any() or total <= 0:
-        raise ValueError(f"{name} must be finite, not negative, and not all zero")
-    return np.asarray(weights / total)
