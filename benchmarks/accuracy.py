@@ -72,8 +72,8 @@ def measure(
             out["confidence_auc"] = roc_auc_score(~one_sided, np.concatenate(model.confidence_))
         if task.truth is not None and 0 < task.truth.mean() < 1:
             varies = np.sqrt(tasks.column_variance(task.datasets[0])) > 0.02
-            out["weight_auc"] = roc_auc_score(task.truth[varies], model.feature_scores_[varies])
-            out["weight_auc_all"] = roc_auc_score(task.truth, model.feature_scores_)
+            out["weight_auc"] = roc_auc_score(task.truth, model.feature_weights_)
+            out["weight_auc_varying"] = roc_auc_score(task.truth[varies], model.feature_weights_[varies])
     return out
 
 
@@ -158,7 +158,7 @@ def record(path: Path, row: dict[str, Any]) -> None:
         "p",
         "confidence_auc",
         "weight_auc",
-        "weight_auc_all",
+        "weight_auc_varying",
     ]
     with path.open("a", newline="") as file:
         writer = csv.DictWriter(file, fields, extrasaction="ignore")
@@ -189,7 +189,7 @@ def table(options: argparse.Namespace, methods: dict[str, Callable[[tasks.Task],
 
 def mnist_table(options: argparse.Namespace) -> None:
     print(
-        f"{'p %':>4} {'accuracy':>9} {'least':>6} {'weight AUC':>15} {'(all pixels)':>13} "
+        f"{'p %':>4} {'accuracy':>9} {'least':>6} {'weight AUC':>15} {'(varying)':>13} "
         f"{'share':>6} {'p<.05':>6} {'s':>5}"
     )
     for p in options.percentages:
@@ -198,7 +198,7 @@ def mnist_table(options: argparse.Namespace) -> None:
             record(options.csv, row)
         auc = (
             [row.get("weight_auc", np.nan) for row in rows],
-            [row.get("weight_auc_all", np.nan) for row in rows],
+            [row.get("weight_auc_varying", np.nan) for row in rows],
         )
         accuracy = [row["accuracy"] for row in rows]
         print(

@@ -45,6 +45,38 @@ def test_signals_that_do_not_vary_say_nothing(sides):
     assert np.isfinite(alone.p_values).all()
 
 
+def test_belief_is_the_score_where_a_signal_varies_and_that_of_all_where_it_does_not(rng):
+    """Blank on both sides: nothing is known. Blank on one side: it does not correspond."""
+    frequencies = np.linspace(1, 0.5, 20)
+    a = rng.randn(20, 60)
+    b = np.where(np.arange(60) < 30, a + 0.1 * rng.randn(20, 60), rng.randn(20, 60))
+    a[:, 0] = b[:, 0] = 0  # blank in both
+    a[:, 1] *= 1e-6  # hardly there in both
+    b[:, 1] *= 1e-6
+    a[:, 59] = 0  # blank in one
+    found = correspondence(np.eye(20), frequencies, a, b, np.random.RandomState(0))
+    belief = found.belief
+    varies = np.arange(60) > 1
+    own = np.maximum(found.scores, 0) ** 2
+    np.testing.assert_allclose(belief[varies], own[varies], atol=0.02)
+    common = found.presence @ own / found.presence.sum()
+    assert belief[:2] == pytest.approx(np.full(2, common))
+    assert belief[59] < 0.02
+    assert 0.3 < common < 0.7  # half of the signals correspond
+    assert found.presence[0] == 0
+    assert found.presence.mean() == pytest.approx(1)
+    # In whatever units the datasets are.
+    scaled = correspondence(np.eye(20), frequencies, 1e-100 * a, 1e100 * b, np.random.RandomState(0))
+    np.testing.assert_allclose(scaled.belief, belief, atol=1e-9)
+
+
+def test_belief_of_nothing_is_nothing():
+    nothing = correspondence(
+        np.eye(4), np.ones(4), np.zeros((4, 3)), np.zeros((4, 3)), np.random.RandomState(0)
+    )
+    assert nothing.belief.tolist() == [0, 0, 0]
+
+
 def test_scores_are_correlations_of_smooth_coefficients(rng):
     frequencies = np.linspace(1, 0.2, 6)
     a, b = rng.randn(6, 9), rng.randn(6, 9)

@@ -114,7 +114,9 @@ def test_ridge_regression_agrees_with_scikit_learn(rng):
 def test_weighted_axes_are_joint_principal_components(rng):
     x, y = rng.randn(50, 6), rng.randn(40, 6) + 2
     centres = x.mean(axis=0), y.mean(axis=0)
-    found = Correspondence(np.zeros(6), rng.uniform(0.2, 1, 6), rng.uniform(1, 2, 6), np.ones(6), 0.5)
+    found = Correspondence(
+        np.zeros(6), rng.uniform(0.2, 1, 6), rng.uniform(1, 2, 6), np.ones(6), np.ones(6), 0.5
+    )
     maps = signal_maps([plain_side(x), plain_side(y)], centres, found, 0)
     scaled = np.r_[x - centres[0], y - centres[1]] * found.weights
     axes = np.linalg.svd(scaled, full_matrices=False)[2].T
@@ -130,7 +132,7 @@ def test_only_signals_of_worth_enter_where_there_are_many(rng, monkeypatch):
     x, y = rng.randn(50, 6), rng.randn(40, 6)
     # Signal 0 has little energy and signal 3 little weight; 5 has more of both than 3.
     weights, energy = np.array([1, 0.9, 0.8, 0.1, 0.7, 0.6]), np.array([0.01, 1, 1, 1, 1, 1])
-    found = Correspondence(np.zeros(6), weights, energy, np.ones(6), 0.5)
+    found = Correspondence(np.zeros(6), weights, energy, np.ones(6), np.ones(6), 0.5)
     for form in (np.asarray, sp.csr_matrix):
         sides_ = [plain_side(x, form(x)), plain_side(y, form(y))]
         for m in signal_maps(sides_, [np.zeros(6)] * 2, found, 0):
@@ -140,7 +142,7 @@ def test_only_signals_of_worth_enter_where_there_are_many(rng, monkeypatch):
 
 def test_axes_of_many_signals_are_drawn_by_the_seed(rng):
     rows = [rng.randn(160, 310), rng.randn(150, 310)]
-    found = Correspondence(np.zeros(310), np.ones(310), np.ones(310), np.ones(310), 0.5)
+    found = Correspondence(np.zeros(310), np.ones(310), np.ones(310), np.ones(310), np.ones(310), 0.5)
     pair, centres = [plain_side(r) for r in rows], [np.zeros(310)] * 2
     one, two, other = (signal_maps(pair, centres, found, seed)[0].matrix for seed in (1, 1, 2))
     assert np.array_equal(one, two)

@@ -26,6 +26,9 @@ Array = np.ndarray[Any, Any]
 _WRONG_PARTNERS = 500
 """Signals that serve as wrong partners for all others."""
 
+_ENOUGH_PRESENCE = 0.01
+"""A signal of this presence is believed half by its own score, half by that of all others."""
+
 
 @dataclass(frozen=True)
 class Correspondence:
@@ -36,11 +39,15 @@ class Correspondence:
     scores
         ``c_s`` of every signal, in [−1, 1].
     weights
+        Weights that the alignment was found with: 1 for all if the columns explain the data as they are, else
         ``w_s = max(c_s, 0)²``, raised to ``w_s + (1 − w_s)(4φ − 3)`` where the share φ is above three
         quarters: where nearly all features correspond, so does one that says nothing of itself.
     energy
         How much a signal varies, smoothly, in both datasets (product of the norms of ``Λ x̂_s`` and
         ``Λ ŷ_s``); signals that do not vary say nothing.
+    presence
+        How much a signal varies, smoothly, in either dataset (mean of the squares of these norms, each over
+        that of all signals).
     p_values
         Probability of a score at least as large with a wrong partner.
     share
@@ -52,6 +59,7 @@ class Correspondence:
     scores: Array
     weights: Array
     energy: Array
+    presence: Array
     p_values: Array
     share: float
 
@@ -63,6 +71,22 @@ class Correspondence:
         """
         total = self.energy.sum()
         return float(self.energy @ np.maximum(self.scores, 0) ** 4 / total) if total > 0 else 0.0
+
+    @property
+    def belief(self) -> Array:
+        """How far every signal is believed to correspond, in [0, 1].
+
+        ``max(c_s, 0)²`` where the signal varies. One that hardly does in either dataset, as a pixel that is
+        blank in nearly all images or a gene that few cells express, says nothing for itself and nothing
+        against: it is believed as much as all signals are in the mean. One that varies in one dataset only
+        does not correspond.
+        """
+        own, total = np.maximum(self.scores, 0) ** 2, self.presence.sum()
+        if total == 0:
+            return np.zeros_like(own)
+        common = self.presence @ own / total
+        known = self.presence / (self.presence + _ENOUGH_PRESENCE)
+        return np.asarray(known * own + (1 - known) * common)
 
 
 def scores(rotation: Array, frequencies: Array, spectral_x: Array, spectral_y: Array) -> Array:
@@ -115,6 +139,7 @@ def correspondence(
     a, length_a = _unit_columns(frequencies[:, None] * spectral_x)
     b, length_b = _unit_columns(frequencies[:, None] * (rotation @ spectral_y))
     found, energy = (a * b).sum(axis=0), length_a * length_b
+    presence = (_relative_squares(length_a) + _relative_squares(length_b)) / 2
     worse, p_values = _against_wrong_partners(a, b, found, random_state)
     total = energy.sum()
     share = float(np.clip(1 - 2 * energy[worse].sum() / total, 0, 1)) if total > 0 else 0.0
@@ -122,13 +147,21 @@ def correspondence(
     weights += (1 - weights) * max(0.0, 4 * share - 3)
     if not weights.any():
         weights = np.ones_like(weights)
-    return Correspondence(found, weights, energy, p_values, share)
+    return Correspondence(found, weights, energy, presence, p_values, share)
 
 
 def _unit_columns(x: Array) -> tuple[Array, Array]:
     """Columns at unit length, and their lengths; columns of zeros stay zero."""
     length = np.linalg.norm(x, axis=0)
     return np.divide(x, length, out=np.zeros_like(x), where=length > 0), length
+
+
+def _relative_squares(length: Array) -> Array:
+    """Squares of lengths over their mean."""
+    if not length.any():
+        return length
+    squares = (length / length.max()) ** 2
+    return np.asarray(squares / squares.mean())
 
 
 def _against_wrong_partners(

@@ -88,7 +88,8 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
     model_ : PaperModel or RefinedModel
         Everything that was fitted.
     feature_weights_ : array
-        "refined": weight of every signal, large where it corresponds.
+        "refined": how far every signal is believed to correspond, in [0, 1]; as far as all are in the mean
+        where it varies so little that nothing can be told.
     feature_scores_ : array
         Agreement of every signal across the datasets, in [−1, 1].
     feature_selected_ : array of bool
@@ -381,8 +382,8 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
 
     @property
     def feature_weights_(self) -> Array:
-        """Weight of every signal, large where it corresponds."""
-        return self._refined().correspondence.weights
+        """How far every signal is believed to correspond, in [0, 1]."""
+        return self._refined().correspondence.belief
 
     @property
     def feature_scores_(self) -> Array:

@@ -184,6 +184,7 @@ def pooled_correspondence(refinements: Sequence[Refinement]) -> Correspondence:
         scores=np.mean([f.scores for f in found], axis=0),
         weights=np.mean([f.weights for f in found], axis=0),
         energy=np.mean([f.energy for f in found], axis=0),
+        presence=np.mean([f.presence for f in found], axis=0),
         # The least of n p-values, corrected for having been picked.
         p_values=np.minimum(1, len(found) * np.min([f.p_values for f in found], axis=0)),
         share=float(np.mean([f.share for f in found])),

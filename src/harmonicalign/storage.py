@@ -23,7 +23,7 @@ from harmonicalign._exceptions import ModelFileError
 
 __all__ = ["read_tree", "write_tree"]
 
-FORMAT = 7
+FORMAT = 8
 """Raised whenever a file of one version would mean something else, or nothing, to another."""
 
 _HEADER = "header"

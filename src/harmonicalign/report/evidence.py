@@ -96,7 +96,7 @@ def score_features(subject: Subject, pairs: list[Pair]) -> Features | None:
     if isinstance(model.model_, RefinedModel):
         known = model.model_.correspondence
         return Features(
-            known.scores, known.p_values, false_discovery(known.p_values), known.weights, float(known.share)
+            known.scores, known.p_values, false_discovery(known.p_values), known.belief, float(known.share)
         )
     if subject.signals is None or not pairs:
         return None
