@@ -44,6 +44,9 @@ _SUPPORT_POWER = 4
 _ROUNDS = 3
 """Rounds of local shifts. More of them mix datasets further, and cost accuracy."""
 
+_NEAR = 200
+"""Rows over which shifts are averaged: wide enough that single wrong anchors do not matter."""
+
 _CHANCE = 2
 """So many times of what chance explains of a shift's square is taken off, to be on the safe side."""
 
@@ -365,7 +368,9 @@ def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> 
     """Displacement of the rows of y towards x: their anchors' mean displacement, by support.
 
     It is shrunk by twice the share of its square that is due to averaging over few anchors, so that
-    datasets between which nothing is left to correct are not stirred.
+    datasets between which nothing is left to correct are not stirred. Of fewer than 1000 rows a fifth is
+    averaged over, less than elsewhere, and still that fifth is wide: what differs within it may be other
+    kinds of rows as well as a batch effect, and so less is corrected, the fewer they are.
     """
     pairing = _supported_anchors(x, support_x, y, support_y)
     mass = np.asarray(pairing.sum(axis=0)).ravel()
@@ -373,8 +378,8 @@ def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> 
     if not paired.size:
         return np.zeros_like(y)
     towards = (pairing.T @ x)[paired] / mass[paired, None] - y[paired]
-    # A fifth of the rows: wide enough that single wrong anchors do not matter.
-    k = min(len(paired), int(np.clip(len(y) // 5, 15, 200)))
+    wide = int(np.clip(len(y) // 5, 15, _NEAR))
+    k = min(len(paired), wide)
     distances, indices = cpu.nearest(y[paired], k, y, exact=False)
     weights = _gaussian(distances, np.median(distances, axis=1, keepdims=True)) * mass[paired][indices]
     weights /= weights.sum(axis=1, keepdims=True)
@@ -386,7 +391,7 @@ def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> 
     variance = np.maximum(smoother @ np.sum(towards**2, axis=1) - square, 0)
     by_chance = _CHANCE * variance * np.sum(weights**2, axis=1)
     kept = np.maximum(1 - np.divide(by_chance, square, out=np.ones_like(square), where=square > 0), 0)
-    return np.asarray((support_y * kept)[:, None] * mean)
+    return np.asarray((wide / _NEAR * support_y * kept)[:, None] * mean)
 
 
 def _bridge(components: Array, mapped: Array, wanted: Array, pairing: Any) -> LinearMap:
