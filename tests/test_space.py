@@ -20,6 +20,7 @@ from harmonicalign.space import (
     _bridge,
     _explained,
     _gaussian,
+    _local_moves,
     _towards_anchors,
     joint_space,
     pooled_correspondence,
@@ -118,13 +119,15 @@ def test_joint_space_of_a_star_whatever_the_order(chain):
     flat = [on_planes(rows, rows) for rows in z]
     moves = [np.zeros_like(rows) for rows in z]
     for _ in range(3):
-        support = row_confidence([rows + move for rows, move in zip(z, moves, strict=True)])
+        placed = [rows + move for rows, move in zip(z, moves, strict=True)]
+        support = row_confidence(placed)
         now = [rows + move for rows, move in zip(flat, moves, strict=True)]
         for i, others in enumerate(([1, 2], [0, 2], [0, 1])):
             x, support_x = (np.concatenate([values[j] for j in others]) for values in (now, support))
             # That much of the way to the others is the middle of all rows.
             step = len(x) / (len(x) + len(now[i]))
-            moves[i] = moves[i] + step * towards_by_loops(x, support_x, now[i], support[i])
+            met_x, met_y = shares_met(placed, i)
+            moves[i] = moves[i] + step * towards_by_loops(x, support_x, met_x, now[i], support[i], met_y)
     for shift, rows, move in zip(star.shifts, z, moves, strict=True):
         assert shift.displacement == pytest.approx(move, abs=1e-5)
         assert shift.places == pytest.approx(rows)
@@ -147,12 +150,24 @@ def test_place_is_rigid_and_then_local(chain):
         assert np.array_equal(replace(space, shifts=()).place(i, s.components, s.signals), rigid)
 
 
-def towards_by_loops(x, support_x, y, support_y):
+def shares_met(parts, i):
+    """Share of the other side among the 30 nearest rows: of rows of all but dataset i, and of its own."""
+    rows = np.vstack(parts)
+    own = np.repeat([j == i for j in range(len(parts))], [len(part) for part in parts])
+    distances = cdist(rows, rows)
+    np.fill_diagonal(distances, np.inf)
+    near = np.argsort(distances, axis=1)[:, :30]
+    met = np.array([np.mean(own[others] != own[row]) for row, others in enumerate(near)])
+    return met[~own], met[own]
+
+
+def towards_by_loops(x, support_x, met_x, y, support_y, met_y):
     """Displacement of every row of y: its anchors' mean displacement, smoothed over near anchors."""
     pairing = mutual_neighbours(x, y).toarray() * support_x[:, None] ** 4 * support_y**4
     mass = pairing.sum(axis=0)
     anchored = np.flatnonzero(mass)
     moves = np.array([pairing[:, j] @ x / mass[j] - y[j] for j in anchored])
+    meeting = np.array([pairing[:, j] @ met_x / mass[j] + met_y[j] for j in anchored])
     wide = min(max(len(y) // 5, 15), 200)
     k = min(len(anchored), wide)
     out = np.zeros_like(y)
@@ -162,7 +177,8 @@ def towards_by_loops(x, support_x, y, support_y):
         weights /= weights.sum()
         mean = weights @ moves[near]
         spread = weights @ np.sum((moves[near] - mean) ** 2, axis=1) * np.sum(weights**2)
-        out[i] = support_y[i] * max(0, 1 - 2 * spread / (mean @ mean)) * mean
+        apart = min(1, max(0, 4 * (1 - weights @ meeting[near])))
+        out[i] = apart * support_y[i] * max(0, 1 - 2 * spread / (mean @ mean)) * mean
     # The fewer rows there are, the wider is a neighbourhood of so many of them, and the less it is trusted.
     return wide / 200 * out
 
@@ -171,16 +187,21 @@ def towards_by_loops(x, support_x, y, support_y):
 def test_rows_move_towards_their_anchors(rng, n_x, n_y):
     x, y = rng.randn(n_x, 3), rng.randn(n_y, 3) + [0.5, 0, 0]
     support_x, support_y = rng.uniform(0.2, 1, n_x), rng.uniform(0.2, 1, n_y)
-    found = _towards_anchors(x, support_x, y, support_y)
-    assert found == pytest.approx(towards_by_loops(x, support_x, y, support_y), abs=1e-5)
-    assert np.array_equal(_towards_anchors(x, np.zeros(n_x), y, support_y), np.zeros_like(y))
+    met_x, met_y = rng.uniform(0.2, 0.7, n_x), rng.uniform(0.2, 0.7, n_y)
+    found = _towards_anchors(x, support_x, met_x, y, support_y, met_y)
+    assert found == pytest.approx(towards_by_loops(x, support_x, met_x, y, support_y, met_y), abs=1e-5)
+    assert np.array_equal(_towards_anchors(x, np.zeros(n_x), met_x, y, support_y, met_y), np.zeros_like(y))
+    # Where the shares add up to one, datasets meet and stay.
+    met = 0.4 * np.ones(n_x), 0.6 * np.ones(n_y)
+    assert _towards_anchors(x, support_x, met[0], y, support_y, met[1]) == pytest.approx(np.zeros_like(y))
 
 
 def test_what_chance_explains_does_not_move_rows(rng):
     y = rng.randn(400, 3)
+    apart = np.zeros(400)
     # 400 rows go two fifths of the way.
     still, moved = (
-        _towards_anchors(rng.randn(400, 3) + offset, np.ones(400), y, np.ones(400)) / 0.4
+        _towards_anchors(rng.randn(400, 3) + offset, np.ones(400), apart, y, np.ones(400), apart) / 0.4
         for offset in (0, [1.5, 0, 0])
     )
     assert (still == 0).any()
@@ -191,11 +212,26 @@ def test_what_chance_explains_does_not_move_rows(rng):
 
 def test_a_single_anchor_moves_all_rows(rng):
     y, support = rng.randn(6, 3), rng.uniform(0.2, 1, 6)
-    found = _towards_anchors(y[2:3] + [1, 2, 3], np.ones(1), y, support)
+    found = _towards_anchors(y[2:3] + [1, 2, 3], np.ones(1), np.zeros(1), y, support, np.zeros(6))
     # The nearest row of y is the anchor, and every row follows it as far as it is supported, and as few rows
     # can tell.
     nearest = np.linalg.norm(y - y[2] - [1, 2, 3], axis=1).argmin()
     assert found == pytest.approx(15 / 200 * np.outer(support, y[2] + [1, 2, 3] - y[nearest]))
+
+
+def test_other_shares_of_the_same_kinds_are_no_batch_effect(rng):
+    """Two kinds that touch, one rare in one dataset and common in the other; then one dataset moves."""
+
+    def dataset(n_first, n_second):
+        return np.vstack([rng.randn(n_first, 3), rng.randn(n_second, 3) + [3, 0, 0]])
+
+    x, y = dataset(1000, 250), dataset(250, 1000)
+    still, moved = (
+        np.linalg.norm(_local_moves([x, y + offset], [0, 1], 0)[1], axis=1).mean()
+        for offset in (np.zeros(3), np.array([0, 3.0, 0]))
+    )
+    assert still < 0.05
+    assert moved > 10 * still
 
 
 def test_what_signals_lack_is_predicted_from_components(rng):
@@ -263,7 +299,9 @@ def test_a_dataset_joins_a_space(chain):
     flat = on_planes(start, start)
     for _ in range(3):
         support = row_confidence([placed, z + move], random_state=3)
-        move = move + towards_by_loops(there, support[0], flat + (z + move - start), support[1])
+        met = shares_met([placed, z + move], 1)
+        now = flat + (z + move - start)
+        move = move + towards_by_loops(there, support[0], met[0], now, support[1], met[1])
     assert after.shifts[2].displacement == pytest.approx(move, abs=1e-5)
     # Signals that are trusted wholly leave nothing to predict.
     full = replace(r, correspondence=replace(r.correspondence, weights=np.ones(10)))

@@ -47,6 +47,12 @@ _ROUNDS = 3
 _NEAR = 200
 """Rows over which shifts are averaged: wide enough that single wrong anchors do not matter."""
 
+_MEET = 30
+"""Nearest rows that tell whether datasets meet around a row."""
+
+_APART = 4
+"""Rows move all of the way where datasets miss each other by a quarter, and less where they meet."""
+
 _CHANCE = 2
 """So many times of what chance explains of a shift's square is taken off, to be on the safe side."""
 
@@ -334,15 +340,27 @@ def _local_moves(z: Sequence[Array], steps: Sequence[float], random_state: int) 
     """
     flat = [on_planes(rows, rows) for rows in z]
     moves = [np.zeros_like(rows) for rows in z]
+    batch = np.repeat(np.arange(len(z)), [len(rows) for rows in z])
     for _ in range(_ROUNDS):
-        support = row_confidence([a + b for a, b in zip(z, moves, strict=True)], random_state=random_state)
+        placed = [a + b for a, b in zip(z, moves, strict=True)]
+        support = row_confidence(placed, random_state=random_state)
+        near = _nearest_others(np.vstack(placed))
         now = [a + b for a, b in zip(flat, moves, strict=True)]
         for i, step in enumerate(steps):
             if step:
+                own = batch == i
+                met = np.mean(own[near] != own[:, None], axis=1)
                 others = np.vstack(now[:i] + now[i + 1 :])
                 their_support = np.concatenate(support[:i] + support[i + 1 :])
-                moves[i] += step * _towards_anchors(others, their_support, now[i], support[i])
+                moves[i] += step * _towards_anchors(
+                    others, their_support, met[~own], now[i], support[i], met[own]
+                )
     return moves
+
+
+def _nearest_others(z: Array) -> Array:
+    """Numbers of every row's nearest other rows."""
+    return cpu.nearest(z, min(_MEET + 1, len(z)), z, exact=False)[1][:, 1:]
 
 
 def _offset(x: Array, y: Array, random_state: int) -> Array:
@@ -364,13 +382,26 @@ def _supported_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -
     return sp.csr_matrix(weights[0] @ mutual_neighbours(x, y) @ weights[1])
 
 
-def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> Array:
-    """Displacement of the rows of y towards x: their anchors' mean displacement, by support.
+def _towards_anchors(
+    x: Array, support_x: Array, met_x: Array, y: Array, support_y: Array, met_y: Array
+) -> Array:
+    r"""Displacement of the rows of y towards x: their anchors' mean displacement, by support.
 
-    It is shrunk by twice the share of its square that is due to averaging over few anchors, so that
-    datasets between which nothing is left to correct are not stirred. Of fewer than 1000 rows a fifth is
-    averaged over, less than elsewhere, and still that fifth is wide: what differs within it may be other
-    kinds of rows as well as a batch effect, and so less is corrected, the fewer they are.
+    Three things take from it. Of its square, twice the share that is due to averaging over few anchors.
+    Where the datasets meet already there is nothing to correct: of densities :math:`p` and :math:`q`, rows
+    of the one have a share :math:`q / (p + q)` of rows of the other around them, and those of the other
+    :math:`p / (p + q)`; where both are there these add up to 1 however their densities differ, and where
+    they miss each other to less. And of fewer than 1000 rows a fifth is averaged over, which is wide: what
+    differs within it may be other kinds of rows, and the fewer they are the less is corrected.
+
+    Parameters
+    ----------
+    x, y
+        Rows of the other datasets, and those to move.
+    support_x, support_y
+        Their support, as `row_confidence` tells.
+    met_x, met_y
+        Share of the other side among the nearest rows of each.
     """
     pairing = _supported_anchors(x, support_x, y, support_y)
     mass = np.asarray(pairing.sum(axis=0)).ravel()
@@ -391,7 +422,9 @@ def _towards_anchors(x: Array, support_x: Array, y: Array, support_y: Array) -> 
     variance = np.maximum(smoother @ np.sum(towards**2, axis=1) - square, 0)
     by_chance = _CHANCE * variance * np.sum(weights**2, axis=1)
     kept = np.maximum(1 - np.divide(by_chance, square, out=np.ones_like(square), where=square > 0), 0)
-    return np.asarray((wide / _NEAR * support_y * kept)[:, None] * mean)
+    meeting = met_y[paired] + (pairing.T @ met_x)[paired] / mass[paired]
+    apart = np.clip(_APART * (1 - smoother @ meeting), 0, 1)
+    return np.asarray((wide / _NEAR * apart * support_y * kept)[:, None] * mean)
 
 
 def _bridge(components: Array, mapped: Array, wanted: Array, pairing: Any) -> LinearMap:
