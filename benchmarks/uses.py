@@ -82,6 +82,7 @@ def significance(seeds: int) -> None:
     from harmonicalign import calibrate, harmonics, kernel_graph
     from harmonicalign.maps import Side
     from harmonicalign.reduction import reduce_rows
+    from harmonicalign.relations import relate
     from harmonicalign.significance import permutation_test
 
     def side(data: np.ndarray) -> Side:
@@ -96,7 +97,9 @@ def significance(seeds: int) -> None:
             x, y = (side(data) for data in task.datasets)
             start = time.perf_counter()
             hx, hy = calibrate([x.harmonics, y.harmonics])
-            called.append(permutation_test(hx, hy, x.spectral(), y.spectral(), random_state=run).p < 0.05)
+            related = relate(x.signals, y.signals)
+            test = permutation_test(hx, hy, x.spectral(), y.spectral(), relations=related, random_state=run)
+            called.append(test.p < 0.05)
             spent.append(time.perf_counter() - start)
         print(
             f"significance: p = {p} %, called significant in {sum(called)} of {runs} "
