@@ -29,11 +29,13 @@ import numpy as np
 import tasks
 from sklearn.metrics import roc_auc_score
 
-from harmonicalign import HarmonicAlignment, models, space
-from harmonicalign import refine as refinement
+from harmonicalign import HarmonicAlignment
 from harmonicalign.experiments import baselines
-from harmonicalign.maps import component_maps
-from harmonicalign.planes import laid_together
+from harmonicalign.method import model as models
+from harmonicalign.method import refine as refinement
+from harmonicalign.method import space
+from harmonicalign.method.maps import component_maps
+from harmonicalign.method.planes import laid_together
 
 METHODS = ("none", "mnn", "harmony", "scanorama", "paper", "default")
 DEFAULT_TASKS = [name for name in tasks.names() if not name.startswith("mnist_p35_")]

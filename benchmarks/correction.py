@@ -38,10 +38,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.backends import cpu
-from harmonicalign.correct import correct
+from harmonicalign.engines import cpu
 from harmonicalign.metrics import earth_movers_distance
-from harmonicalign.smooth import balanced_transitions, denoise, impute
+from harmonicalign.uses.correct import correct
+from harmonicalign.uses.smooth import balanced_transitions, denoise, impute
 
 DATA = Path(os.environ.get("HARMONICALIGN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 

@@ -29,8 +29,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import tasks
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.distributed import DistributedResult, fit_chunks, fit_landmarks, open_lazy, write_embedding
-from harmonicalign.settings import resolve
+from harmonicalign.adapters.distributed import (
+    DistributedResult,
+    fit_chunks,
+    fit_landmarks,
+    open_lazy,
+    write_embedding,
+)
+from harmonicalign.inputs.settings import resolve
 
 FIELDS = [
     "strategy",

@@ -24,7 +24,7 @@ from torch import Tensor
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.backends.devices import resolve
+from harmonicalign.engines.devices import resolve
 
 
 def make_rows(

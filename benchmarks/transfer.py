@@ -22,7 +22,7 @@ import numpy as np
 from harmonicalign import HarmonicAlignment
 from harmonicalign.datasets import corrupted_pair, load_mnist
 from harmonicalign.metrics import expected_calibration_error
-from harmonicalign.transfer import UNASSIGNED, transfer_labels
+from harmonicalign.uses.transfer import UNASSIGNED, transfer_labels
 
 METHODS = ("knn", "svm", "diffusion")
 DEFAULT = Path(__file__).parents[2] / "shared" / "data"

@@ -80,10 +80,10 @@ def report(name: str, sets: list[Any], labels: list[Any], seeds: int) -> None:
 
 def significance(seeds: int) -> None:
     from harmonicalign import calibrate, harmonics, kernel_graph
-    from harmonicalign.maps import Side
-    from harmonicalign.reduction import reduce_rows
-    from harmonicalign.relations import relate
-    from harmonicalign.significance import permutation_test
+    from harmonicalign.evidence.relations import relate
+    from harmonicalign.evidence.significance import permutation_test
+    from harmonicalign.method.maps import Side
+    from harmonicalign.paper.reduction import reduce_rows
 
     def side(data: np.ndarray) -> Side:
         rows = reduce_rows(data, 50)[1]

@@ -11,8 +11,8 @@ from matrices import any_matrix, clean_rows, contained, pair_of_rows
 from verdict import Violation, check_finite
 
 import harmonicalign as ha
-from harmonicalign._validation import check_data
-from harmonicalign.reduction import reduce_rows
+from harmonicalign.inputs.validate import check_data
+from harmonicalign.paper.reduction import reduce_rows
 
 __all__ = ["fit_case", "stage_case"]
 

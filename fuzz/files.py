@@ -62,7 +62,7 @@ def _good_file(name: str) -> Path:
     import anndata
     import pandas as pd
 
-    from harmonicalign import io
+    from harmonicalign.adapters import io
 
     rng = np.random.RandomState(0)
     data = anndata.AnnData(
@@ -177,7 +177,7 @@ def _crafted_text(rng: Rng) -> str:
 
 def data_file_case(rng: Rng) -> str:
     """Read a file of data that is damaged, crafted or misnamed."""
-    from harmonicalign import io
+    from harmonicalign.adapters import io
 
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "in"
@@ -342,7 +342,7 @@ def anndata_case(rng: Rng) -> str:
     import anndata
     import pandas as pd
 
-    from harmonicalign import scverse
+    from harmonicalign.adapters import scverse
 
     def one(n: int, names: list[str]) -> Any:
         x = clean_rows(rng, n, len(names))

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import harmonicalign as ha
-from harmonicalign import io
+from harmonicalign.adapters import io
 
 __all__ = ["KINDS", "campaign"]
 
@@ -114,7 +114,7 @@ class Align:
 
     def work(self) -> None:
         """Align once, with another seed every time."""
-        from harmonicalign.cli import main
+        from harmonicalign.adapters.cli import main
 
         out = self.folder
         sys.argv = ["harmonicalign", "align", *self.inputs, "--force", "--quiet", "--seed", str(self.turn)]
@@ -258,8 +258,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", choices=KINDS, action="append", help="work to kill; by default all kinds")
     args = parser.parse_args()
-    import harmonicalign.cli._app
-    import harmonicalign.report  # noqa: F401
+    import harmonicalign.adapters.cli._app
+    import harmonicalign.adapters.report  # noqa: F401
 
     kinds = args.kind or list(KINDS)
     for i, kind in enumerate(kinds):

@@ -15,7 +15,7 @@ from harmonicalign import (
     kernel_graph,
     multi_align,
 )
-from harmonicalign.align import align_spectra, joint_signal_basis, orthogonalize
+from harmonicalign.paper.align import align_spectra, joint_signal_basis, orthogonalize
 
 
 def sample(n, seed, width=12):

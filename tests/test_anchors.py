@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from harmonicalign.anchors import known_pairs, masses, mutual_neighbours
+from harmonicalign.method.anchors import known_pairs, masses, mutual_neighbours
 
 
 def test_mutual_neighbours_pair_equal_rows(rng):

@@ -19,9 +19,9 @@ pytest.importorskip("zarr")
 from typer.testing import CliRunner  # noqa: E402
 
 import harmonicalign  # noqa: E402
-from harmonicalign import io, scverse  # noqa: E402
-from harmonicalign.cli import _session  # noqa: E402
-from harmonicalign.cli._app import app  # noqa: E402
+from harmonicalign.adapters import io, scverse  # noqa: E402
+from harmonicalign.adapters.cli import _session  # noqa: E402
+from harmonicalign.adapters.cli._app import app  # noqa: E402
 from harmonicalign.datasets import load_digits_pair  # noqa: E402
 
 COMMANDS = ["align", "transfer", "correct", "report", "compare", "reproduce", "demo", "info"]
@@ -541,7 +541,7 @@ def test_info_on_the_installation():
 
 
 def test_info_on_an_installation_without_extras(monkeypatch):
-    from harmonicalign.cli import info
+    from harmonicalign.adapters.cli import info
 
     def version(name):
         if name in ("torch", "dask"):
@@ -666,7 +666,7 @@ def test_targets_are_not_replaced_unasked(tmp_path, home):
 
 def test_one_failed_result_leaves_none(tmp_path, home, monkeypatch):
     """Data, model and report appear together or not at all."""
-    from harmonicalign import report
+    from harmonicalign.adapters import report
 
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device", "somewhere")
@@ -884,7 +884,7 @@ class TestStages:
     @pytest.mark.parametrize(("n", "method"), [(1, "refined"), (5, "refined"), (3, "paper")])
     def test_the_plan_names_what_a_fit_does(self, caplog, rng, n, method):
         from harmonicalign import HarmonicAlignment
-        from harmonicalign.cli._stages import fit_plan
+        from harmonicalign.adapters.cli._stages import fit_plan
 
         data = [rng.rand(20, 6) for _ in range(n)]
         caplog.set_level(logging.DEBUG, "harmonicalign")
@@ -899,7 +899,7 @@ class TestStages:
     def test_time_left_follows_from_the_pace(self):
         from rich.console import Console
 
-        from harmonicalign.cli._stages import Stages
+        from harmonicalign.adapters.cli._stages import Stages
 
         stages = Stages(Console(quiet=True), quiet=True)
         stages.expect([("reading", 1.0), ("harmonics", 2.0), ("writing", 1.0)])
@@ -917,7 +917,7 @@ class TestStages:
 
         from rich.console import Console
 
-        from harmonicalign.cli._stages import Stages
+        from harmonicalign.adapters.cli._stages import Stages
 
         screen = StringIO()
         with Stages(Console(file=screen, force_terminal=True, width=100)) as stages:

@@ -13,7 +13,7 @@ pytest.importorskip("typer")
 
 resource = pytest.importorskip("resource", reason="limits and signals are a matter of POSIX")
 
-COMMAND = [sys.executable, "-m", "harmonicalign.cli"]
+COMMAND = [sys.executable, "-m", "harmonicalign.adapters.cli"]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,8 @@ def test_a_folder_that_is_read_only(tmp_path, inputs, unmeasured):
     if os.geteuid() == 0:
         for above in (tmp_path, *tmp_path.parents[:3], *(os.path.dirname(i) for i in inputs)):
             os.chmod(above, os.stat(above).st_mode | 0o055)
-    code = f"import harmonicalign.cli._app, harmonicalign.estimator; {become}; harmonicalign.cli.main()"
+    loaded = "import harmonicalign.cli, harmonicalign.adapters.cli._app, harmonicalign.estimator"
+    code = f"{loaded}; {become}; harmonicalign.cli.main()"
     done = subprocess.run(
         [sys.executable, "-c", code, "align", *inputs, "-o", str(folder / "o.npy"), "--no-report"],
         capture_output=True,
@@ -95,7 +96,7 @@ def test_a_folder_that_is_read_only(tmp_path, inputs, unmeasured):
 
 
 def test_without_the_extra(tmp_path):
-    code = "import sys; sys.modules['typer'] = None; from harmonicalign.cli import main; main()"
+    code = "import sys; sys.modules['typer'] = None; from harmonicalign.adapters.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.strip().endswith("pip install 'harmonicalign[cli]'")
@@ -103,7 +104,8 @@ def test_without_the_extra(tmp_path):
 
 
 def test_a_broken_installation_is_not_called_a_missing_extra():
-    code = "import sys; sys.modules['harmonicalign.cli._app'] = None; import harmonicalign.cli as c; c.main()"
+    broken = "sys.modules['harmonicalign.adapters.cli._app'] = None"
+    code = f"import sys; {broken}; import harmonicalign.cli as c; c.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: ")

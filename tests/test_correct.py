@@ -3,9 +3,9 @@ import pytest
 import scipy.sparse as sp
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.correct import correct
 from harmonicalign.metrics import earth_movers_distance
-from harmonicalign.smooth import balanced_transitions, denoise, impute
+from harmonicalign.uses.correct import correct
+from harmonicalign.uses.smooth import balanced_transitions, denoise, impute
 
 
 def unit(rows):
@@ -117,7 +117,7 @@ def test_another_composition_is_no_batch_effect(shares, most, rng):
 def test_size_of_chunks_does_not_matter(two, monkeypatch):
     zx, x, _, zy, _, _, y = two
     whole = correct([x, y], [zx, zy], 0)[1]
-    monkeypatch.setattr("harmonicalign.correct._CHUNK_ENTRIES", 1000)
+    monkeypatch.setattr("harmonicalign.uses.correct._CHUNK_ENTRIES", 1000)
     np.testing.assert_allclose(correct([x, y], [zx, zy], 0)[1], whole, atol=1e-9)
 
 
@@ -132,7 +132,7 @@ def test_sparse_stays_sparse_with_its_pattern_and_type(two, monkeypatch):
     zx, x, _, zy, truth, _, y = two
     rng = np.random.RandomState(1)
     sparse = [sp.csr_matrix(v * (rng.rand(*v.shape) < 0.4)).astype(np.float32) for v in (x, y)]
-    monkeypatch.setattr("harmonicalign.correct._CHUNK_ENTRIES", 2000)
+    monkeypatch.setattr("harmonicalign.uses.correct._CHUNK_ENTRIES", 2000)
     fixed = correct(sparse, [zx, zy], 0)
     for before, after in zip(sparse, fixed, strict=True):
         assert sp.issparse(after)
@@ -240,7 +240,7 @@ def test_denoise_is_a_power_of_the_transitions_for_any_layout(two, monkeypatch, 
     p = balanced_transitions([zx[:60], zy[:50]], n_neighbors=5)
     values = rng.rand(110, 7) * (rng.rand(110, 7) < 0.5)
     expected = np.linalg.matrix_power(p.toarray(), 3) @ values
-    monkeypatch.setattr("harmonicalign.smooth._CHUNK_ENTRIES", 250)
+    monkeypatch.setattr("harmonicalign.uses.smooth._CHUNK_ENTRIES", 250)
     for form in (values, sp.csr_matrix(values)):
         found = denoise(form, p, t=3)
         assert found.t == 3

@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 from two_sides import spectra
 
-from harmonicalign.bands import bandlimiting_weights
-from harmonicalign.correspondence import correspondence, learn_rotation, scores
+from harmonicalign.evidence.correspondence import correspondence, learn_rotation, scores
+from harmonicalign.paper.bands import bandlimiting_weights
 
 
 def test_learned_weights_find_what_corresponds(manifold, sides):

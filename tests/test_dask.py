@@ -16,14 +16,14 @@ import scipy.sparse as sp
 
 from harmonicalign import AlignmentWarning, HarmonicAlignment
 from harmonicalign.datasets import load_digits_pair
+from harmonicalign.inputs.settings import resolve
 from harmonicalign.metrics import knn_label_agreement
-from harmonicalign.settings import resolve
 
 da = pytest.importorskip("dask.array", reason="needs harmonicalign[dask]")
 distributed = pytest.importorskip("distributed", reason="needs harmonicalign[dask]")
 zarr = pytest.importorskip("zarr", reason="needs harmonicalign[dask]")
 
-from harmonicalign.distributed import (  # noqa: E402
+from harmonicalign.adapters.distributed import (  # noqa: E402
     choose_landmarks,
     fit_chunks,
     fit_landmarks,
@@ -32,7 +32,7 @@ from harmonicalign.distributed import (  # noqa: E402
     parse_lazy,
     write_embedding,
 )
-from harmonicalign.distributed import landmarks as landmarks_module  # noqa: E402
+from harmonicalign.adapters.distributed import landmarks as landmarks_module  # noqa: E402
 
 pytestmark = pytest.mark.dask
 

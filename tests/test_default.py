@@ -298,7 +298,7 @@ def test_sparse_data(kind):
 
 
 def test_many_signals_are_thinned(monkeypatch, digits):
-    monkeypatch.setattr("harmonicalign.maps.MOST_SIGNALS", 30)
+    monkeypatch.setattr("harmonicalign.method.maps.MOST_SIGNALS", 30)
     model = fit(digits.x, digits.y)
     assert (np.abs(model.model_.space.signal_maps[0].matrix).sum(axis=1) > 0).sum() <= 30
     assert agreement(model, (digits.labels_x, digits.labels_y)) > 0.7

@@ -13,7 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_align import sample
 from transcription import multi_alignment
 
-from harmonicalign import HarmonicAlignment, memory
+from harmonicalign import HarmonicAlignment
+from harmonicalign.method import memory
 
 
 def paper(**options):

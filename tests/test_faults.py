@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import harmonicalign as ha
-from harmonicalign import memory
+from harmonicalign.method import memory
 
 pytest.importorskip("anndata")
 pytest.importorskip("typer")
@@ -148,7 +148,7 @@ def test_limits_of_containers_count(tmp_path, monkeypatch):
 
 def test_limits_of_the_process_count():
     code = (
-        "import resource, harmonicalign.memory as m;"
+        "import resource, harmonicalign.method.memory as m;"
         "resource.setrlimit(resource.RLIMIT_AS, (2**33, 2**33)); print(m.available_bytes())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

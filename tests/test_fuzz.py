@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import harmonicalign as ha
-from harmonicalign._rows import find_rows
-from harmonicalign._validation import check_data
-from harmonicalign.backends import cpu
-from harmonicalign.reduction import reduce_rows
-from harmonicalign.transfer import transfer_values
+from harmonicalign.engines import cpu
+from harmonicalign.inputs.rows import find_rows
+from harmonicalign.inputs.validate import check_data
+from harmonicalign.paper.reduction import reduce_rows
+from harmonicalign.uses.transfer import transfer_values
 
 FUZZ = Path(__file__).parents[1] / "fuzz"
 
@@ -251,7 +251,7 @@ def test_uses_with_unfit_numbers(halves):
 def test_corrected_values_have_room(rng):
     z = rng.randn(60, 3)
     single, double = rng.rand(60, 1).astype(np.float32), 1e45 * rng.rand(60, 1)
-    from harmonicalign.correct import correct
+    from harmonicalign.uses.correct import correct
 
     fixed, corrected = correct([double, single], [z, z])
     np.testing.assert_array_equal(fixed, double)

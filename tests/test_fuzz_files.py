@@ -119,8 +119,8 @@ def test_an_untouched_model_loads(tmp_path, stored):
 def test_damage_that_the_hdf5_library_does_not_survive(tmp_path, monkeypatch, script, said):
     import anndata
 
-    from harmonicalign import io
-    from harmonicalign.io import _scverse
+    from harmonicalign.adapters import io
+    from harmonicalign.adapters.io import _scverse
 
     path = io.write(anndata.AnnData(np.eye(4)), tmp_path / "d.h5ad")
     monkeypatch.setattr(_scverse, "_EXAMINE", script)
@@ -132,7 +132,7 @@ def test_damage_that_the_hdf5_library_does_not_survive(tmp_path, monkeypatch, sc
 def test_without_an_interpreter_files_are_read_all_the_same(tmp_path, monkeypatch):
     import anndata
 
-    from harmonicalign import io
+    from harmonicalign.adapters import io
 
     path = io.write(anndata.AnnData(np.eye(4)), tmp_path / "d.h5ad")
     monkeypatch.setattr(sys, "executable", "")

@@ -3,9 +3,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from harmonicalign import graph as graph_module
 from harmonicalign import kernel_graph
-from harmonicalign.backends import cpu
+from harmonicalign.engines import cpu
+from harmonicalign.paper import graph as graph_module
 
 
 def dense(matrix):

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence
 
 from harmonicalign import DisconnectedGraphWarning, harmonics, kernel_graph
-from harmonicalign.backends import cpu
+from harmonicalign.engines import cpu
 
 
 def projector(vectors):

@@ -20,8 +20,8 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("zarr")
 mudata = pytest.importorskip("mudata")
 
-from harmonicalign import io  # noqa: E402
-from harmonicalign.io import DataFileError, _limits, _scverse, _write  # noqa: E402
+from harmonicalign.adapters import io  # noqa: E402
+from harmonicalign.adapters.io import DataFileError, _limits, _scverse, _write  # noqa: E402
 
 NAMES = [
     "d.h5ad",
@@ -107,7 +107,7 @@ def test_text_keeps_every_digit(tmp_path, rng):
 
 
 def test_large_tables_are_written_in_parts(tmp_path, monkeypatch, data):
-    from harmonicalign.io import _tables
+    from harmonicalign.adapters.io import _tables
 
     io.write(data, tmp_path / "whole.csv")
     monkeypatch.setattr(_tables, "_CHUNK", 12)
@@ -684,7 +684,7 @@ def test_a_file_that_appears_meanwhile_is_left_alone(tmp_path):
 
 SCRIPT = """
 import os, sys, resource, numpy, anndata
-from harmonicalign import io
+from harmonicalign.adapters import io
 how, *targets = sys.argv[1:]
 if how == "nobody":
     os.setuid(65534)

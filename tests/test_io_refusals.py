@@ -20,8 +20,8 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("zarr")
 mudata = pytest.importorskip("mudata")
 
-from harmonicalign import io  # noqa: E402
-from harmonicalign.io import DataFileError, _arrays, _atomic, _limits, _scverse  # noqa: E402
+from harmonicalign.adapters import io  # noqa: E402
+from harmonicalign.adapters.io import DataFileError, _arrays, _atomic, _limits, _scverse  # noqa: E402
 
 
 @pytest.fixture

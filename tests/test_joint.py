@@ -207,7 +207,7 @@ def test_a_single_dataset_has_nobody_to_meet():
 
 def test_joint_geometry_by_torch(monkeypatch):
     torch = pytest.importorskip("torch")
-    from harmonicalign.backends import torch_spectral
+    from harmonicalign.engines import torch_spectral
 
     rows = sample(300, 0)
     options = {"n_neighbors": 9, "decay": 4.0, "thresh": 1e-3, "anisotropy": 0.5, "n_harmonics": 6}

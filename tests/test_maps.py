@@ -6,9 +6,9 @@ import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 from two_sides import plain_side, side
 
-from harmonicalign.anchors import masses, mutual_neighbours
-from harmonicalign.correspondence import Correspondence
-from harmonicalign.maps import (
+from harmonicalign.evidence.correspondence import Correspondence
+from harmonicalign.method.anchors import masses, mutual_neighbours
+from harmonicalign.method.maps import (
     blend,
     component_maps,
     directions,
@@ -128,7 +128,7 @@ def test_weighted_axes_are_joint_principal_components(rng):
 
 
 def test_only_signals_of_worth_enter_where_there_are_many(rng, monkeypatch):
-    monkeypatch.setattr("harmonicalign.maps.MOST_SIGNALS", 4)
+    monkeypatch.setattr("harmonicalign.method.maps.MOST_SIGNALS", 4)
     x, y = rng.randn(50, 6), rng.randn(40, 6)
     # Signal 0 has little energy and signal 3 little weight; 5 has more of both than 3.
     weights, energy = np.array([1, 0.9, 0.8, 0.1, 0.7, 0.6]), np.array([0.01, 1, 1, 1, 1, 1])

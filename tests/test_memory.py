@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from harmonicalign import memory
+from harmonicalign.method import memory
 
 
 @pytest.fixture

@@ -1,6 +1,8 @@
 """Every metric against an implementation that shares nothing with it."""
 
 import doctest
+from importlib import import_module
+from pkgutil import iter_modules
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from scipy.stats import wasserstein_distance
 from sklearn.decomposition import TruncatedSVD
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from harmonicalign import _blocks, metrics
+from harmonicalign import metrics
+from harmonicalign.inputs import blocks as _blocks
 from harmonicalign.metrics import (
     earth_movers_distance,
     expected_calibration_error,
@@ -38,9 +41,10 @@ def small_blocks(monkeypatch):
 
 
 def test_docstring_examples():
-    result = doctest.testmod(metrics, extraglobs={"np": np})
-    assert result.attempted >= 10
-    assert result.failed == 0
+    modules = [import_module(f"{metrics.__name__}.{found.name}") for found in iter_modules(metrics.__path__)]
+    results = [doctest.testmod(module, extraglobs={"np": np}) for module in modules]
+    assert sum(result.attempted for result in results) >= 10
+    assert sum(result.failed for result in results) == 0
 
 
 # --- knn_label_agreement ---

@@ -5,10 +5,11 @@ import pytest
 from sklearn.datasets import load_digits
 
 import harmonicalign as ha
-from harmonicalign import confidence, models
-from harmonicalign.confidence import placed_confidence, row_confidence
 from harmonicalign.datasets import corrupted_pair
-from harmonicalign.planes import neighbourhood, on_planes
+from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.method import model as models
+from harmonicalign.method.model import placed_confidence
+from harmonicalign.method.planes import neighbourhood, on_planes
 
 
 def surface(n, noise, seed=0, width=20):
@@ -170,7 +171,7 @@ def test_rows_of_an_added_dataset_span_planes_too():
 @pytest.mark.parametrize("n", [300, 9000])
 def test_by_torch(n, monkeypatch):
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    from harmonicalign.backends import torch_joint
+    from harmonicalign.engines import torch_joint
 
     monkeypatch.setattr(torch_joint, "EXACT_BELOW", 1000)
     rows = surface(n, 0.05)[1]
@@ -194,5 +195,5 @@ def test_confidence_between_laid_rows_tells_more(monkeypatch):
     laid, plain = placed_confidence([x, y])[0], row_confidence([x, y], n_smooth=4)[0]
     assert laid[alone].mean() < plain[alone].mean() - 0.05
     assert laid[~alone].mean() > plain[~alone].mean() - 0.01
-    monkeypatch.setattr(confidence, "PLANE_ROWS", len(x) + len(y) - 1)
+    monkeypatch.setattr(models, "PLANE_ROWS", len(x) + len(y) - 1)
     np.testing.assert_array_equal(placed_confidence([x, y])[0], row_confidence([x, y], n_smooth=4)[0])

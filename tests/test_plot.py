@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from harmonicalign import plot
-from harmonicalign.bands import itersine_windows
+from harmonicalign.adapters import plot
+from harmonicalign.paper.bands import itersine_windows
 
 plt.switch_backend("Agg")
 
@@ -47,7 +47,7 @@ def save(ax, tmp_path):
 
 
 def test_matplotlib_is_not_imported_with_the_module():
-    code = "import sys, harmonicalign.plot; assert 'matplotlib' not in sys.modules"
+    code = "import sys, harmonicalign.adapters.plot; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -8,21 +8,21 @@ import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 from two_sides import plain_side, side, spectra
 
-from harmonicalign import refine as refine_module
-from harmonicalign.anchors import known_pairs, masses, mutual_neighbours
-from harmonicalign.bands import bandlimiting_weights
-from harmonicalign.confidence import row_confidence
-from harmonicalign.correspondence import correspondence, learn_rotation
 from harmonicalign.datasets import clusters_pair
-from harmonicalign.links import link_signals
-from harmonicalign.maps import Side, blend, component_maps, signal_maps, unit_rows
-from harmonicalign.reduction import leading_axes, reduce_rows
-from harmonicalign.refine import _sharper, refine
-from harmonicalign.relations import relate
-from harmonicalign.significance import Significance, permutation_test
-from harmonicalign.space import (
+from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.evidence.correspondence import correspondence, learn_rotation
+from harmonicalign.evidence.relations import relate
+from harmonicalign.evidence.significance import Significance, permutation_test
+from harmonicalign.inputs.links import link_signals
+from harmonicalign.method import refine as refine_module
+from harmonicalign.method.anchors import known_pairs, masses, mutual_neighbours
+from harmonicalign.method.maps import Side, blend, component_maps, signal_maps, unit_rows
+from harmonicalign.method.refine import _sharper, refine
+from harmonicalign.method.space import (
     joint_space,
 )
+from harmonicalign.paper.bands import bandlimiting_weights
+from harmonicalign.paper.reduction import leading_axes, reduce_rows
 
 
 def test_refinement_lays_the_datasets_on_each_other(manifold, sides):
@@ -41,7 +41,7 @@ def test_refinement_lays_the_datasets_on_each_other(manifold, sides):
 
 
 def test_refinement_with_the_best_of_many_signals(manifold, sides, monkeypatch):
-    monkeypatch.setattr("harmonicalign.maps.MOST_SIGNALS", 25)
+    monkeypatch.setattr("harmonicalign.method.maps.MOST_SIGNALS", 25)
     for start in ("harmonics", "columns"):
         found = refine(*sides, starts=(start,))
         assert {step["start"] for step in found.history} >= {start, "offset"}

@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
-from harmonicalign import relations as relations_module
-from harmonicalign.relations import column_variances, relate
+from harmonicalign.evidence import relations as relations_module
+from harmonicalign.evidence.relations import column_variances, relate
 
 
 @pytest.fixture

@@ -13,15 +13,15 @@ import pytest
 import scipy.sparse as sp
 
 from harmonicalign import AlignmentWarning, HarmonicAlignment, load
+from harmonicalign.adapters.report import layout, page, write_report
+from harmonicalign.adapters.report.encode import as_categories, as_numbers, as_places, is_categorical
+from harmonicalign.adapters.report.evidence import Features, Measure, Pair, aligned_pairs, measures
+from harmonicalign.adapters.report.facts import collect
+from harmonicalign.adapters.report.subject import allot, subject_of
+from harmonicalign.adapters.report.verdict import judge, readable_p
 from harmonicalign.datasets import load_digits_pair
+from harmonicalign.evidence.significance import Significance
 from harmonicalign.metrics import knn_label_agreement, mixing_entropy
-from harmonicalign.report import layout, page, write_report
-from harmonicalign.report.encode import as_categories, as_numbers, as_places, is_categorical
-from harmonicalign.report.evidence import Features, Measure, Pair, aligned_pairs, measures
-from harmonicalign.report.facts import collect
-from harmonicalign.report.subject import allot, subject_of
-from harmonicalign.report.verdict import judge, readable_p
-from harmonicalign.significance import Significance
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def test_every_feature_of_small_data_can_be_seen(facts, pair):
 
 
 def test_features_that_agree_best_come_first_where_room_is_short(model, pair, monkeypatch):
-    monkeypatch.setattr("harmonicalign.report.points._FEATURE_BYTES", 5 * 300)
+    monkeypatch.setattr("harmonicalign.adapters.report.points._FEATURE_BYTES", 5 * 300)
     found = facts_of(model)["points"]["columns"]
     shown = [c["feature"] for c in found if c["group"] == "feature"]
     assert shown == np.argsort(-model.feature_scores_, kind="stable")[:5].tolist()
@@ -328,7 +328,7 @@ def test_the_published_method_on_distances_cannot_be_tested(pair):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_of_one_dataset_the_features_that_vary_most_are_shown(pair, form, monkeypatch):
-    monkeypatch.setattr("harmonicalign.report.points._MOST_FEATURES", 5)
+    monkeypatch.setattr("harmonicalign.adapters.report.points._MOST_FEATURES", 5)
     columns = facts_of(HarmonicAlignment(random_state=0).fit(form(pair.x)))["points"]["columns"]
     shown = [c["feature"] for c in columns if c["group"] == "feature"]
     assert shown == np.argsort(-pair.x.var(axis=0), kind="stable")[:5].tolist()
@@ -367,7 +367,7 @@ def test_several_datasets_have_a_pair_for_each_that_joined(pair, monkeypatch):
     assert [d["name"] for d in found["datasets"]] == ["x", "y", "clean"]
     assert len(found["pairs"]["list"]) == 2
     assert all("matrices" in entry for entry in found["pairs"]["list"])
-    monkeypatch.setattr("harmonicalign.report.facts._MOST_MATRICES", 1)
+    monkeypatch.setattr("harmonicalign.adapters.report.facts._MOST_MATRICES", 1)
     few = facts_of(several, names={"x": "the first"})
     assert ["matrices" in entry for entry in few["pairs"]["list"]] == [True, False]
     assert [d["name"] for d in few["datasets"]] == ["the first", "y", "clean"]

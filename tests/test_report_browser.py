@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from harmonicalign import HarmonicAlignment
+from harmonicalign.adapters.report import layout, write_report
 from harmonicalign.datasets import load_digits_pair
-from harmonicalign.report import layout, write_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = [

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 
 from harmonicalign import HarmonicAlignment, harmonics, kernel_graph
 from harmonicalign._progress import Progress, fit_plan, listening
-from harmonicalign.backends import cpu, devices
-from harmonicalign.backends.chebyshev import NotConvergedError, filtered_subspace
-from harmonicalign.backends.cpu_block import _Space, block_eigenpairs, threads
 from harmonicalign.datasets import load_digits_pair
+from harmonicalign.engines import cpu, devices
+from harmonicalign.engines.block import _Space, block_eigenpairs, threads
+from harmonicalign.engines.chebyshev import NotConvergedError, filtered_subspace
 
 
 def cloud(n, columns=8, seed=0):
@@ -215,7 +215,7 @@ def test_the_paper_runs_on_the_cpu_only(pair):
 
 def test_torch_components_are_scipys(pair):
     torch = pytest.importorskip("torch")
-    from harmonicalign.backends.torch_joint import JointGraph
+    from harmonicalign.engines.torch_joint import JointGraph
 
     rows = np.vstack([cloud(300), cloud(200, seed=1) + 50, cloud(100, seed=2) - 50])
     options = {"n_neighbors": 6, "max_neighbors": 15, "decay": 2.0, "thresh": 1e-4, "anisotropy": 0.5}
@@ -226,7 +226,7 @@ def test_torch_components_are_scipys(pair):
 
 def test_torch_inverted_file_hands_back_rows_in_their_order(monkeypatch):
     torch = pytest.importorskip("torch")
-    from harmonicalign.backends import torch_joint
+    from harmonicalign.engines import torch_joint
 
     rows = cloud(3000).astype(np.float32)
     options = {"n_neighbors": 6, "max_neighbors": 15, "decay": 2.0, "thresh": 1e-4, "anisotropy": 0.5}

@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from scipy.spatial.distance import pdist, squareform
 
 from harmonicalign import HarmonicAlignment, scverse
+from harmonicalign.adapters.scverse._data import split
+from harmonicalign.adapters.scverse._graph import _memberships
+from harmonicalign.adapters.scverse._links import link_matrix
+from harmonicalign.adapters.scverse._prepare import Options, prepare
 from harmonicalign.datasets import load_digits_pair
 from harmonicalign.metrics import knn_label_agreement
-from harmonicalign.scverse._data import split
-from harmonicalign.scverse._graph import _memberships
-from harmonicalign.scverse._links import link_matrix
-from harmonicalign.scverse._prepare import Options, prepare
 
 anndata = pytest.importorskip("anndata")
 mudata = pytest.importorskip("mudata")
@@ -147,7 +147,7 @@ def test_batches_equal_arrays_whatever_the_order(digits, expected):
 @pytest.mark.parametrize("form", ["csr", "csc", "dask", "dask of csr", "backed", "backed csr", "backed csc"])
 def test_every_storage_is_read_the_same(digits, form, tmp_path, monkeypatch):
     # Small blocks, so that many of them are read.
-    monkeypatch.setattr("harmonicalign.scverse._matrix._BLOCK_BYTES", 10_000)
+    monkeypatch.setattr("harmonicalign.adapters.scverse._matrix._BLOCK_BYTES", 10_000)
     sparse = "cs" in form
     digits = (np.abs(digits[0]), np.abs(digits[1]), *digits[2:])
     plain, _ = stacked_of(digits)
@@ -171,7 +171,7 @@ def test_every_storage_is_read_the_same(digits, form, tmp_path, monkeypatch):
 
 
 def test_of_a_file_only_what_is_used_is_held(tmp_path, monkeypatch):
-    monkeypatch.setattr("harmonicalign.scverse._matrix._BLOCK_BYTES", 2**20)
+    monkeypatch.setattr("harmonicalign.adapters.scverse._matrix._BLOCK_BYTES", 2**20)
     rng = np.random.default_rng(0)
     adata = anndata.AnnData(rng.random((3000, 2000), dtype=np.float32))  # 24 MB
     adata.obs["batch"] = rng.integers(2, size=3000).astype(str)
@@ -405,8 +405,8 @@ def test_most_variable_and_flagged_variables():
 
 
 def test_many_variables_are_reduced_to_the_most_variable(monkeypatch, caplog):
-    monkeypatch.setattr("harmonicalign.scverse._prepare._MANY", 200)
-    monkeypatch.setattr("harmonicalign.scverse._prepare.N_VARS", 100)
+    monkeypatch.setattr("harmonicalign.adapters.scverse._prepare._MANY", 200)
+    monkeypatch.setattr("harmonicalign.adapters.scverse._prepare.N_VARS", 100)
     a, b = cells(80, 0), cells(90, 1)
     with caplog.at_level(logging.INFO, "harmonicalign"):
         assert len(chosen([a, b])) == 100
@@ -418,7 +418,7 @@ def test_flags_of_several_datasets(monkeypatch):
     a.var["highly_variable"] = np.arange(300) < 70
     b.var["highly_variable"] = (np.arange(300) >= 20) & (np.arange(300) < 90)
     assert len(chosen([a, b])) == 90  # flagged in any, as few are in both
-    monkeypatch.setattr("harmonicalign.scverse._prepare._FEWEST_FLAGGED", 10)
+    monkeypatch.setattr("harmonicalign.adapters.scverse._prepare._FEWEST_FLAGGED", 10)
     assert len(chosen([a, b])) == 50
 
 
@@ -490,7 +490,7 @@ def test_a_backed_file_is_not_read_where_obsm_serves(digits, tmp_path, monkeypat
     adata.obsm["rep"] = adata.X.copy()
     adata.write_h5ad(tmp_path / "data.h5ad")
     backed = anndata.read_h5ad(tmp_path / "data.h5ad", backed="r")
-    monkeypatch.setattr("harmonicalign.scverse._matrix.Store.raw", None)
+    monkeypatch.setattr("harmonicalign.adapters.scverse._matrix.Store.raw", None)
     scverse.align(backed, batch_key="batch", use_rep="rep", signals="rep")
     assert "X_harmonic" in backed.obsm
 

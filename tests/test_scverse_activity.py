@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from harmonicalign import scverse
+from harmonicalign.adapters import scverse
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")

@@ -71,7 +71,7 @@ def test_batches_that_fill_whole_blocks(digits, monkeypatch):
     adata = made(np.vstack(digits[:2]))
     adata.obs["batch"] = ["first"] * 70 + ["second"] * 60
     whole = scverse.align(adata.copy(), batch_key="batch", n_vars=40, **FAST)
-    monkeypatch.setattr("harmonicalign.scverse._matrix._BLOCK_BYTES", 5000)
+    monkeypatch.setattr("harmonicalign.adapters.scverse._matrix._BLOCK_BYTES", 5000)
     blocks = scverse.align(adata, batch_key="batch", n_vars=40, **FAST)
     for one, two in zip(whole.embedding_, blocks.embedding_, strict=True):
         np.testing.assert_array_equal(one, two)
@@ -219,7 +219,7 @@ def test_denoising_variables_that_only_one_dataset_has(aligned, digits):
 
 
 def test_of_many_variables_the_most_variable_are_predicted(digits, monkeypatch, caplog):
-    monkeypatch.setattr("harmonicalign.scverse._features.N_VARS", 10)
+    monkeypatch.setattr("harmonicalign.adapters.scverse._features.N_VARS", 10)
     extra = np.random.RandomState(0).rand(70, 30) * np.r_[np.full(20, 0.01), np.full(10, 5.0)]
     names = [f"own{i}" for i in range(30)]
     data = {

@@ -5,7 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from harmonicalign import scverse
+from harmonicalign.adapters import scverse
 from harmonicalign.datasets import load_digits_pair
 
 anndata = pytest.importorskip("anndata")

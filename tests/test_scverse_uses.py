@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 
 import harmonicalign
-from harmonicalign import scverse
-from harmonicalign.correct import correct as correct_signals
+from harmonicalign.adapters import scverse
 from harmonicalign.datasets import load_digits_pair
 from harmonicalign.metrics import knn_label_agreement
+from harmonicalign.uses.correct import correct as correct_signals
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")

@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 from two_sides import side, spectra
 
-from harmonicalign import significance as significance_module
-from harmonicalign.bands import bandlimiting_weights
-from harmonicalign.correspondence import scores
-from harmonicalign.relations import relate
-from harmonicalign.significance import _shuffled, _smoothness, false_discovery, permutation_test
+from harmonicalign.evidence import significance as significance_module
+from harmonicalign.evidence.correspondence import scores
+from harmonicalign.evidence.relations import relate
+from harmonicalign.evidence.significance import _shuffled, _smoothness, false_discovery, permutation_test
+from harmonicalign.paper.bands import bandlimiting_weights
 
 
 def test_permutation_test_is_calibrated_and_has_power(sides):

@@ -9,12 +9,12 @@ from scipy.spatial.distance import cdist
 from two_sides import plain_side, side
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.anchors import mutual_neighbours
-from harmonicalign.confidence import row_confidence
-from harmonicalign.maps import LinearMap, blend, directions, unit_rows
-from harmonicalign.planes import on_planes
-from harmonicalign.refine import refine
-from harmonicalign.space import (
+from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.method.anchors import mutual_neighbours
+from harmonicalign.method.maps import LinearMap, blend, directions, unit_rows
+from harmonicalign.method.planes import on_planes
+from harmonicalign.method.refine import refine
+from harmonicalign.method.space import (
     LocalShift,
     _balance,
     _bridge,

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from harmonicalign import storage
 from harmonicalign._exceptions import ModelFileError
-from harmonicalign.storage import read_tree, write_tree
+from harmonicalign.adapters import storage
+from harmonicalign.adapters.storage import read_tree, write_tree
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ def test_a_failing_disk_leaves_the_earlier_file_and_no_litter(saved, monkeypatch
 SAVER = """
 import os, sys
 import numpy as np
-from harmonicalign.storage import write_tree
+from harmonicalign.adapters.storage import write_tree
 for line in sys.stdin:  # a fork for each kill, which spares it the imports
     child = os.fork()
     if child == 0:

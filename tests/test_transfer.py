@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from harmonicalign import HarmonicAlignment
 from harmonicalign.datasets import corrupted_pair
-from harmonicalign.graph import kernel_graph
 from harmonicalign.metrics import expected_calibration_error
-from harmonicalign.transfer import UNASSIGNED, transfer_labels, transfer_values
+from harmonicalign.paper.graph import kernel_graph
+from harmonicalign.uses.transfer import UNASSIGNED, transfer_labels, transfer_values
 
 METHODS = ["knn", "diffusion", "svm"]
 
@@ -245,7 +245,7 @@ def test_one_labelled_row_and_its_support():
 
 def test_a_small_calibration_sample_is_held_out_at_once(pair, monkeypatch):
     """As many known rows are left as with folds, so the answer hardly changes and takes one walk."""
-    from harmonicalign import calibration, votes
+    from harmonicalign.uses import calibration, votes
 
     (x, lx), (y, ly) = pair
     usual = transfer_labels(x, lx, y, method="diffusion")

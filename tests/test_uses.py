@@ -12,11 +12,12 @@ import pytest
 import scipy.sparse as sp
 
 import harmonicalign
-from harmonicalign import HarmonicAlignment, ModelFileError, uses
-from harmonicalign._rows import find_rows
+from harmonicalign import HarmonicAlignment, ModelFileError
+from harmonicalign.adapters import uses
+from harmonicalign.adapters.storage import read_tree, write_tree
 from harmonicalign.datasets import load_digits_pair
+from harmonicalign.inputs.rows import find_rows
 from harmonicalign.metrics import earth_movers_distance, knn_label_agreement
-from harmonicalign.storage import read_tree, write_tree
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import warnings
 
 from harmonicalign import DisconnectedGraphWarning, calibrate, harmonics, kernel_graph
-from harmonicalign.maps import Side
+from harmonicalign.method.maps import Side
 
 
 def side(rows, signals=None, k=20):

@@ -2,12 +2,12 @@
 
 from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning, ModelFileError
 from harmonicalign._version import __version__
-from harmonicalign.align import Alignment, MultiAlignment, align, calibrate, multi_align
-from harmonicalign.bands import bandlimiting_weights, itersine_windows
 from harmonicalign.estimator import HarmonicAlignment
-from harmonicalign.graph import Graph, kernel_graph
-from harmonicalign.harmonics import Harmonics, harmonics
-from harmonicalign.joint import Joint, common_frame, joint_geometry, synchronize, unified_map
+from harmonicalign.paper.align import Alignment, MultiAlignment, align, calibrate, multi_align
+from harmonicalign.paper.bands import bandlimiting_weights, itersine_windows
+from harmonicalign.paper.graph import Graph, kernel_graph
+from harmonicalign.paper.harmonics import Harmonics, harmonics
+from harmonicalign.paper.joint import Joint, common_frame, joint_geometry, synchronize, unified_map
 
 load = HarmonicAlignment.load
 

@@ -11,7 +11,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from harmonicalign import plot
+from harmonicalign.adapters import plot
 from harmonicalign.datasets import CorruptedPair, load_digits_pair
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.metrics import knn_label_agreement

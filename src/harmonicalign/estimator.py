@@ -11,27 +11,28 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from harmonicalign import memory
-from harmonicalign._inputs import Inputs, parse
 from harmonicalign._progress import Progress
-from harmonicalign._rows import find_rows
-from harmonicalign._validation import check_data, check_integer, random_state_from
-from harmonicalign.align import MultiAlignment
-from harmonicalign.anchors import known_pairs
-from harmonicalign.backends.devices import resolve as resolve_device
-from harmonicalign.confidence import placed_confidence, row_confidence
-from harmonicalign.distributed.inputs import holds_dask
-from harmonicalign.harmonics import Harmonics
-from harmonicalign.joint import Joint, joint_geometry
-from harmonicalign.links import link_signals
-from harmonicalign.models import PaperModel, RefinedModel, fit_paper, fit_refined
-from harmonicalign.settings import Settings, resolve
-from harmonicalign.significance import Significance, false_discovery
-from harmonicalign.uses import AlignmentUses
+from harmonicalign._typing import Array
+from harmonicalign.adapters.distributed.inputs import holds_dask
+from harmonicalign.adapters.uses import AlignmentUses
+from harmonicalign.engines.devices import resolve as resolve_device
+from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.evidence.significance import Significance, false_discovery
+from harmonicalign.inputs.links import link_signals
+from harmonicalign.inputs.parse import Inputs, parse
+from harmonicalign.inputs.rows import find_rows
+from harmonicalign.inputs.settings import Settings, resolve
+from harmonicalign.inputs.validate import check_data, check_integer, random_state_from
+from harmonicalign.method import memory
+from harmonicalign.method.anchors import known_pairs
+from harmonicalign.method.model import RefinedModel, fit_refined, placed_confidence
+from harmonicalign.paper.align import MultiAlignment
+from harmonicalign.paper.harmonics import Harmonics
+from harmonicalign.paper.joint import Joint, joint_geometry
+from harmonicalign.paper.model import PaperModel, fit_paper
 
 __all__ = ["HarmonicAlignment"]
 
-Array = np.ndarray[Any, Any]
 
 _CHOICES = {
     "method": ("refined", "paper"),

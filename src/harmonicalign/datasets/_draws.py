@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from harmonicalign._validation import check_number
+from harmonicalign._typing import Array
+from harmonicalign.inputs.validate import check_number
 
 __all__ = ["random_orthogonal", "share_of", "unit"]
-
-Array = np.ndarray[Any, Any]
 
 
 def random_orthogonal(d: int, rng: np.random.RandomState, *, proper: bool = False) -> Array:

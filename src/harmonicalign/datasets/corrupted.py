@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from harmonicalign._validation import check_integer, check_rows, random_state_from
+from harmonicalign._typing import Array
 from harmonicalign.datasets._draws import random_orthogonal, share_of
+from harmonicalign.inputs.validate import check_integer, check_rows, random_state_from
 
 __all__ = ["CorruptedPair", "corrupted_pair", "corruption_matrix", "load_digits_pair"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

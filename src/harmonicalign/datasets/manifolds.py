@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from harmonicalign._validation import check_integer, check_number, random_state_from
+from harmonicalign._typing import Array
 from harmonicalign.datasets._draws import random_orthogonal, share_of
+from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
 
 __all__ = ["ManifoldPair", "sphere", "swiss_roll", "torus_knot", "tree"]
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,13 +6,12 @@ import gzip
 import importlib.util
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-__all__ = ["load_mnist"]
+from harmonicalign._typing import Array
 
-Array = np.ndarray[Any, Any]
+__all__ = ["load_mnist"]
 
 
 def load_mnist(path: str | Path | None = None) -> tuple[Array, Array]:

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._typing import Array
 from harmonicalign.datasets import CorruptedPair, corruption_matrix, load_mnist
 from harmonicalign.experiments._runner import Plan
 
 __all__ = ["DataError", "corrupted_digits", "digits_name", "image_shape", "npz_file", "read_npz", "seed_of"]
 
-Array = np.ndarray[Any, Any]
 
 QUICK_WAY = "or take the quick form, which needs no data: quick=True, on the command line --quick"
 

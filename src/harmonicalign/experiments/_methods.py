@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from harmonicalign._typing import Array
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.experiments import baselines
 
 __all__ = ["OURS", "QUICK_MAGAN", "TUNED", "Embedded", "embed", "embed_digits", "names", "tuned"]
 
-Array = np.ndarray[Any, Any]
 
 OURS = ("paper", "default")
 

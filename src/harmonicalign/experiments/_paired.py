@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._typing import Array
 from harmonicalign.experiments._data import DataError, npz_file, read_npz
 from harmonicalign.experiments._runner import Plan
-from harmonicalign.smooth import balanced_transitions, denoise
+from harmonicalign.uses.smooth import balanced_transitions, denoise
 
 __all__ = ["SETS", "Paired", "from_files", "interleaved_digits", "load", "reduce"]
 
-Array = np.ndarray[Any, Any]
 
 N_COMPONENTS = 100  # of the truncated SVD, as in the paper
 
@@ -281,7 +281,7 @@ def from_files(paths: tuple[str, ...], seed: int | None) -> Paired:
 
 
 def _modalities(paths: tuple[str, ...]) -> tuple[Any, Any]:
-    from harmonicalign import io
+    from harmonicalign.adapters import io
 
     for path in paths:
         if not Path(path).exists():

@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from harmonicalign._typing import Array
 from harmonicalign.experiments._data import DataError, npz_file, read_npz, seed_of
 from harmonicalign.experiments._figures import figure, finish
 from harmonicalign.experiments._methods import embed
 from harmonicalign.experiments._runner import Cell, Experiment, Outcome, Plan, Summary
 from harmonicalign.experiments._tables import Row
-from harmonicalign.graph import kernel_graph
 from harmonicalign.metrics import earth_movers_distance
-from harmonicalign.smooth import balanced_transitions, denoise
-
-Array = np.ndarray[Any, Any]
+from harmonicalign.paper.graph import kernel_graph
+from harmonicalign.uses.smooth import balanced_transitions, denoise
 
 MOST_ROWS = 4000  # of each batch, as in the paper
 _SHAHAM = (
@@ -193,7 +192,7 @@ def _check_files(plan: Plan) -> list[str]:
 
 def _read(text: str) -> tuple[Array, list[str]]:
     """Values of a file, on the scale of their logarithms, and its markers."""
-    from harmonicalign import io
+    from harmonicalign.adapters import io
 
     path = Path(text)
     if not path.exists():

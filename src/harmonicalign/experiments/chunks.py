@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from harmonicalign.align import calibrate, multi_align
+from harmonicalign._typing import Array
 from harmonicalign.experiments._data import corrupted_digits, digits_name
 from harmonicalign.experiments._figures import curve, figure, finish, shade
 from harmonicalign.experiments._runner import Cell, Experiment, Outcome, Plan, Summary
 from harmonicalign.experiments._tables import Row
-from harmonicalign.graph import kernel_graph
-from harmonicalign.harmonics import harmonics
-from harmonicalign.joint import common_frame
 from harmonicalign.metrics import knn_label_agreement
-from harmonicalign.reduction import reduce_rows
+from harmonicalign.paper.align import calibrate, multi_align
+from harmonicalign.paper.graph import kernel_graph
+from harmonicalign.paper.harmonics import harmonics
+from harmonicalign.paper.joint import common_frame
+from harmonicalign.paper.reduction import reduce_rows
 
 __all__ = ["align_in_chunks"]
 
-Array = np.ndarray[Any, Any]
 
 PRESERVED = 0.35
 
@@ -51,7 +51,7 @@ def align_in_chunks(
     rank
         Harmonics of a chunk; no more than its rows allow.
     n_bands, t
-        As in `harmonicalign.align` and `harmonicalign.unified_map`.
+        As in `harmonicalign.paper.align` and `harmonicalign.unified_map`.
     n_pca
         Principal components, of each dataset as a whole, on which the graphs are built.
     random_state

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from harmonicalign._typing import Array
 from harmonicalign.experiments._data import DataError
 from harmonicalign.experiments._methods import OURS, embed, names
 from harmonicalign.experiments._tables import Row
 from harmonicalign.metrics import knn_label_agreement, mixing_entropy
 
 __all__ = ["compare"]
-
-Array = np.ndarray[Any, Any]
 
 
 def compare(
@@ -142,7 +141,7 @@ def _tables(datasets: Any) -> tuple[list[str], list[Any]]:
         raise ValueError(f"datasets holds {len(tables)}; pass two or more")
     for i, table in enumerate(tables):
         if isinstance(table, str | os.PathLike):
-            from harmonicalign import io
+            from harmonicalign.adapters import io
 
             tables[i] = io.read(table)
     return keys, tables

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from harmonicalign.align import multi_align
 from harmonicalign.experiments._data import corrupted_digits, digits_name
 from harmonicalign.experiments._figures import curve, figure, finish, label, methods_in, shade, style
 from harmonicalign.experiments._methods import embed_digits
 from harmonicalign.experiments._runner import Cell, Experiment, Outcome, Plan, Summary
 from harmonicalign.experiments._tables import Row
-from harmonicalign.joint import unified_map
 from harmonicalign.metrics import knn_label_agreement
+from harmonicalign.paper.align import multi_align
+from harmonicalign.paper.joint import unified_map
 
 BANDS = (2, 4, 8, 64)
 NEIGHBOURS = 5

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from harmonicalign._typing import Array
 from harmonicalign.experiments._data import corrupted_digits, digits_name, image_shape
 from harmonicalign.experiments._figures import figure
 from harmonicalign.experiments._methods import embed_digits
 from harmonicalign.experiments._runner import Cell, Experiment, Outcome, Plan, Summary
 from harmonicalign.experiments._tables import Row
-
-Array = np.ndarray[Any, Any]
 
 PRESERVED = 0.25
 NEIGHBOURS = 10

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from harmonicalign._validation import check_integer
 from harmonicalign.experiments._figures import figure
 from harmonicalign.experiments._runner import Experiment, Plan, Report, run
+from harmonicalign.inputs.validate import check_integer
 
 __all__ = ["NAMES", "describe", "reproduce"]
 

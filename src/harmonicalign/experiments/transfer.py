@@ -14,7 +14,7 @@ from harmonicalign.experiments._tables import Row
 from harmonicalign.experiments._training import keep_curves, training_outputs
 from harmonicalign.experiments.size import PRESERVED, usable
 from harmonicalign.metrics import knn_label_agreement
-from harmonicalign.transfer import transfer_labels
+from harmonicalign.uses.transfer import transfer_labels
 
 CLASSIFIERS = {"knn": "5 nearest neighbours", "svm": "linear SVM"}
 

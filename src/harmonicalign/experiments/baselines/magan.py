@@ -165,7 +165,7 @@ class MAGAN:
         pairs = self._column_pairs(x.shape[1], y.shape[1])
         import torch
 
-        from harmonicalign.backends.torch_backend import resolve_device
+        from harmonicalign.engines.torch_device import resolve_device
 
         x_mean, x_scale = _centre_and_scale(x, 0)
         y_mean, y_scale = _centre_and_scale(y, 1)

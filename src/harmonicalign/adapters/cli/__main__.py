@@ -1,0 +1,5 @@
+"""``python -m harmonicalign.cli``."""
+
+from harmonicalign.adapters.cli import main
+
+main()

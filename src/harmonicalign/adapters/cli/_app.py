@@ -1,0 +1,91 @@
+"""The commands, gathered."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harmonicalign._version import __version__
+from harmonicalign.adapters.cli._session import EXIT_CODES
+from harmonicalign.adapters.cli.align import align
+from harmonicalign.adapters.cli.info import info
+from harmonicalign.adapters.cli.studies import compare, demo, reproduce
+from harmonicalign.adapters.cli.uses import correct, report, transfer
+
+__all__ = ["app"]
+
+
+def _paragraphs(title: str, lines: list[str]) -> str:
+    """Lines that stay lines in the help: only a blank line ends one there."""
+    return "\n\n".join([f"[bold]{title}[/bold]", *(f"  {line}" for line in lines)])
+
+
+_CODES = _paragraphs("Exit codes", [f"{code:>3}  {meaning}" for code, meaning in EXIT_CODES.items()])
+
+_EXAMPLES = {
+    "align": [
+        "harmonicalign align ref.h5ad query.h5ad",
+        "harmonicalign align cells.h5ad --batch-key donor --labels cell_type --out aligned.h5ad",
+        "harmonicalign align day1.fcs day2.fcs --arcsinh 5 --out aligned.parquet",
+        "harmonicalign align rna=rna.h5ad protein=adt.csv.gz --links genes_to_proteins.csv",
+        "harmonicalign align multi.h5mu --model model.npz --no-report --json",
+        "harmonicalign align data.npz::first data.npz::second --param n_pca=30 --seed 1",
+    ],
+    "transfer": [
+        "harmonicalign transfer ref.h5ad query.h5ad --labels cell_type",
+        "harmonicalign transfer cells.aligned.h5ad -b donor --model model.npz -l cell_type --target donor3",
+    ],
+    "correct": [
+        "harmonicalign correct ref.h5ad query.h5ad --reference ref --out corrected.h5ad",
+        "harmonicalign correct cells.h5ad --batch-key donor --out corrected.csv.gz",
+    ],
+    "compare": [
+        "harmonicalign compare a.h5ad b.h5ad --labels cell_type",
+        "harmonicalign compare cells.h5ad -b donor -l cell_type --method none --method default -o table.csv",
+    ],
+    "report": [
+        "harmonicalign report model.npz",
+        "harmonicalign report model.npz ref.h5ad query.h5ad --labels cell_type --out report.html",
+    ],
+    "reproduce": [
+        "harmonicalign reproduce all --quick",
+        "harmonicalign reproduce corruption --data mnist.npz --jobs 4",
+        "harmonicalign reproduce batch --data before.fcs --data after.fcs",
+    ],
+    "demo": ["harmonicalign demo --out demo-output"],
+    "info": ["harmonicalign info", "harmonicalign info cells.h5ad model.npz", "harmonicalign info --json"],
+}
+
+app = typer.Typer(
+    name="harmonicalign",
+    help="Bring datasets together through the harmonics of their features.\n\n"
+    "Inputs are h5ad, h5mu, zarr, csv, tsv (also .gz), parquet, npy, npz or FCS files, or folders with "
+    "matrix.mtx. [bold]name=file[/bold] names a dataset; [bold]file::matrix[/bold] takes one matrix of an "
+    "npz or one modality of an h5mu.",
+    epilog=_CODES,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for _command in (align, transfer, correct, report, compare, reproduce, demo, info):
+    _name = _command.__name__
+    _examples = _paragraphs("Examples", _EXAMPLES[_name])
+    app.command(_name, epilog=f"{_examples}\n\n{_CODES}")(_command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"harmonicalign {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,177 @@
+"""From aligned data and a model to what files hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from harmonicalign.adapters.cli._inputs import stem
+from harmonicalign.adapters.cli._session import Session
+from harmonicalign.adapters.io import DataFileError, check_target, find_format, replacing
+from harmonicalign.adapters.io._errors import is_refusal, write_error
+
+__all__ = [
+    "Writing",
+    "beside",
+    "check_targets",
+    "coordinates",
+    "is_annotated",
+    "joined",
+    "keeps_everything",
+    "labels_by_key",
+    "scores",
+]
+
+
+_WHOLE = ("h5ad", "zarr", "h5mu")
+
+
+def keeps_everything(path: Path) -> bool:
+    """Whether a file of that name holds all of an AnnData or MuData, or no more than a matrix."""
+    return find_format(path).name in _WHOLE
+
+
+def beside(first: Path, ending: str) -> Path:
+    """A name beside a file."""
+    return first.parent / f"{stem(first)}{ending}"
+
+
+def check_targets(targets: dict[str, Path], endings: dict[str, tuple[str, ...]], force: bool) -> None:
+    """Refuse what could not be written, before anything long begins."""
+    for option, path in targets.items():
+        if option in endings and path.suffix not in endings[option]:
+            raise ValueError(f"--{option} is {path}; its name must end in {' or '.join(endings[option])}")
+        check_target(path, force=force, folder=_is_folder(path))
+    places = [path.resolve() for path in targets.values()]
+    for option, path in targets.items():
+        if places.count(path.resolve()) > 1:
+            raise ValueError(f"--{option} is {path}, where something else is to be written too")
+
+
+class Writing:
+    """Several results that all get their names when all are complete, or none does.
+
+    Parameters
+    ----------
+    run
+        The session.
+    targets
+        Where to, by option.
+    force
+        Replace what is there.
+    """
+
+    def __init__(self, run: Session, targets: dict[str, Path], force: bool) -> None:
+        self.run, self.targets, self.force = run, targets, force
+        self.temporary: dict[str, Path] = {}
+        self.stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            for option, path in self.targets.items():
+                held = replacing(path, force=self.force, folder=_is_folder(path))
+                self.temporary[option] = stack.enter_context(held)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> bool | None:
+        return self.stack.__exit__(*error)
+
+    @contextmanager
+    def to(self, option: str) -> Iterator[Path]:
+        """A name to write one of the results to for now; complaints name the one it will have."""
+        target, temporary = self.targets[option], self.temporary[option]
+        try:
+            with self.run.stages.stage(f"writing {target.name}"):
+                yield temporary
+        except DataFileError as error:
+            raise DataFileError(str(error).replace(str(temporary), str(target))) from error
+        except Exception as error:
+            if is_refusal(error):
+                raise write_error(target, error) from error
+            raise
+
+
+def _is_folder(path: Path) -> bool:
+    return path.suffix not in (".html", ".htm") and find_format(path).folder
+
+
+def is_annotated(data: Any, alignment: str) -> bool:
+    """Whether `align` has left its results in the data."""
+    parts = data.values() if isinstance(data, dict) else data.mod.values() if hasattr(data, "mod") else [data]
+    return all(alignment in part.uns for part in parts)
+
+
+def joined(data: Any, model: Any, alignment: str) -> Any:
+    """One AnnData of all rows with the whole joint graph; what is one already stays as it is."""
+    from harmonicalign.adapters import scverse
+
+    if not isinstance(data, dict):
+        return data
+    shared = set.intersection(*(set(part.var_names) for part in data.values()))
+    # Datasets that links bring together may share no feature; then all of them are kept.
+    return scverse.concat(data, model, alignment=alignment, join="inner" if shared else "outer")
+
+
+def coordinates(data: Any, model: Any, alignment: str) -> Any:
+    """Aligned coordinates of all rows, in the order of the inputs, with dataset and confidence."""
+    import anndata
+    import pandas as pd
+
+    from harmonicalign.adapters.scverse._placed import placed
+
+    held = placed(data, model, alignment)
+    values = np.concatenate([model.embedding_[one.number][one.positions] for one in held])
+    names = [str(name) for one in held for name in one.part.take(one.part.adata.obs_names)]
+    frame = pd.DataFrame(
+        {
+            "dataset": np.repeat([str(one.part.key) for one in held], [one.part.n_rows for one in held]),
+            "confidence": np.concatenate([model.confidence_[one.number][one.positions] for one in held]),
+        },
+        index=names,
+    )
+    if not frame.index.is_unique:  # as where datasets are joined
+        frame.index = [f"{name}-{dataset}" for name, dataset in zip(names, frame["dataset"], strict=True)]
+    if held[0].part.rows is not None:
+        back = np.argsort(np.concatenate([one.part.rows for one in held]), kind="stable")
+        frame, values = frame.iloc[back], values[back]
+    return anndata.AnnData(values, obs=frame, var=pd.DataFrame(index=list(model.get_feature_names_out())))
+
+
+def labels_by_key(data: Any, model: Any, alignment: str, column: str) -> dict[Any, Any]:
+    """A column of obs in the order of the model's rows, by dataset; None for datasets without it."""
+    from harmonicalign.adapters.scverse._placed import placed
+
+    held = placed(data, model, alignment)
+    found: dict[Any, Any] = dict.fromkeys(model.keys_)
+    for one in held:
+        if column in one.part.adata.obs:
+            values = one.part.take(one.part.adata.obs[column])
+            if values.isna().all():
+                continue
+            labels = np.full(len(model.embedding_[one.number]), None, dtype=object)
+            labels[one.positions] = np.where(values.isna(), None, values.astype(object))
+            found[model.keys_[one.number]] = labels
+    if all(labels is None for labels in found.values()):
+        raise ValueError(
+            f"--labels: obs[{column!r}] has no value in any row of the model; name another column"
+        )
+    return found
+
+
+def scores(
+    data: Any, model: Any, alignment: str, known: dict[Any, Any] | None, column: str | None
+) -> dict[str, float]:
+    """Measures of the alignment; those of labels where at least two datasets share one and all have them."""
+    from harmonicalign.adapters import scverse
+
+    comparable = known is not None and all(labels is not None for labels in known.values())
+    if comparable and known is not None:
+        present = [{str(v) for v in labels if v is not None} for labels in known.values()]
+        comparable = any(a & b for i, a in enumerate(present) for b in present[:i])
+    found = scverse.score(data, model, column if comparable else None, alignment=alignment)
+    return {name: value for name, value in found.items() if name not in ("z", "p", "confidence")}

@@ -1,0 +1,187 @@
+"""``info``: what a file or model holds, and what is installed here."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+import numpy as np
+import scipy.sparse as sp
+import typer
+
+from harmonicalign._exceptions import ModelFileError
+from harmonicalign._version import __version__
+from harmonicalign.adapters import io
+from harmonicalign.adapters.cli import _options as options
+from harmonicalign.adapters.cli._inputs import Source, sources
+from harmonicalign.adapters.cli._session import Session, session
+from harmonicalign.adapters.io import FORMATS, DataFileError
+
+__all__ = ["info"]
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "faiss-cpu", "anndata", "mudata", "zarr", "pyarrow", "flowio",
+             "matplotlib", "torch", "dask", "scanpy", "harmonypy", "scanorama")  # fmt: skip
+_SHOWN = 8
+
+
+def info(
+    files: Annotated[
+        list[str] | None, typer.Argument(help="Files of data or models; none tells about this installation.")
+    ] = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
+) -> None:
+    """Say what files or models hold; without any, versions, devices and formats."""
+    with session("info", quiet=quiet, as_json=as_json, debug=debug) as run:
+        if not files:
+            found = installation()
+            _show_installation(run, found)
+            run.finish(**found)
+            return
+        described = []
+        for source in sources(files):
+            about = describe(source)
+            described.append(about)
+            run.say(about["path"], "bold")
+            for name, value in about.items():
+                if name != "path" and value not in (None, [], {}):
+                    run.say(f"  {name.replace('_', ' ')}: {_line(value)}")
+        run.finish(files=described)
+
+
+def describe(source: Source) -> dict[str, Any]:
+    """What a file of data or a model holds."""
+    if source.path.suffix == ".npz" and source.key is None:
+        from harmonicalign.estimator import HarmonicAlignment
+
+        try:
+            return _model(source, HarmonicAlignment.load(source.path))
+        except ModelFileError as error:
+            try:
+                return _data(source)
+            except DataFileError as failure:
+                # A model of which only a part is there is not to be blamed for not being data.
+                raise error if "is a model" in str(failure) else failure from None
+    return _data(source)
+
+
+def _model(source: Source, model: Any) -> dict[str, Any]:
+    rows = {str(key): len(z) for key, z in zip(model.keys_, model.embedding_, strict=True)}
+    about: dict[str, Any] = {
+        "path": str(source.path),
+        "kind": "model",
+        "method": model.method,
+        "datasets": rows,
+        "coordinates": int(model.embedding_[0].shape[1]),
+        "features": model._inputs.signals[0].shape[1],
+    }
+    if hasattr(model, "significance_"):
+        test = model.significance_
+        about["significance"] = test.summary()
+        about["features_selected"] = int(model.feature_selected_.sum())
+    defaults = type(model)().get_params()
+    about["parameters"] = {
+        k: v for k, v in model.get_params().items() if k != "method" and repr(v) != repr(defaults[k])
+    }
+    return about
+
+
+def _data(source: Source) -> dict[str, Any]:
+    kind = io.find_format(source.path)
+    data = io.read(source.path, key=source.key, backed=kind.name == "h5ad")
+    about: dict[str, Any] = {"path": str(source.path), "kind": kind.title}
+    if hasattr(data, "mod"):
+        about["modalities"] = {name: list(part.shape) for name, part in data.mod.items()}
+        about["obs"] = [str(c) for c in data.obs.columns]
+        return about
+    matrix = data.X
+    about |= {
+        "rows": data.n_obs,
+        "columns": data.n_vars,
+        "X": "none" if matrix is None else _matrix(matrix),
+        "row_names": [str(n) for n in data.obs_names[:3]],
+        "column_names": [str(n) for n in data.var_names[:_SHOWN]],
+        "obs": {str(c): _column(data.obs[c]) for c in data.obs.columns},
+        "layers": [name for name in data.layers if name is not None],  # from anndata 0.13 on None is X
+        "obsm": {str(k): list(np.shape(v)) for k, v in data.obsm.items()},
+        "obsp": list(data.obsp),
+        "aligned": _alignment(data),
+    }
+    if data.isbacked:
+        data.file.close()
+    return about
+
+
+def _matrix(matrix: Any) -> str:
+    sparse = sp.issparse(matrix) or hasattr(matrix, "group")
+    return f"{'sparse' if sparse else 'dense'} {np.dtype(matrix.dtype).name}"
+
+
+def _column(values: Any) -> str:
+    if values.dtype.kind in "fiu":
+        return f"{values.min():g} to {values.max():g}"
+    found = [str(v) for v in values.dropna().unique()]
+    return ", ".join(found[:5]) + (f", … ({len(found)} values)" if len(found) > 5 else "")
+
+
+def _alignment(data: Any) -> dict[str, Any] | None:
+    """What an alignment left in the data, if one did."""
+    for key, value in data.uns.items():
+        if isinstance(value, dict) and "connectivities_key" in value and "datasets" in value:
+            test = value.get("significance", {})
+            return {
+                "key": key,
+                "datasets": [str(d) for d in value["datasets"]],
+                **{k: bool(v) if k in ("tested", "opposed") else float(v) for k, v in test.items()},
+            }
+    return None
+
+
+def installation() -> dict[str, Any]:
+    """Versions, devices and formats."""
+    found: dict[str, Any] = {"harmonicalign": __version__, "python": platform.python_version()}
+    packages: dict[str, str | None] = {}
+    for name in _PACKAGES:
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = None
+    return {
+        **found,
+        "system": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "devices": _devices(),
+        "packages": packages,
+        "formats": {f.name: list(f.suffixes) for f in FORMATS.values()},
+    }
+
+
+def _devices() -> list[str]:
+    devices = ["cpu"]
+    if find_spec("torch") is not None:
+        import torch
+
+        devices += [f"cuda:{i} ({torch.cuda.get_device_name(i)})" for i in range(torch.cuda.device_count())]
+    return devices
+
+
+def _show_installation(run: Session, found: dict[str, Any]) -> None:
+    run.say(f"harmonicalign {found['harmonicalign']}, Python {found['python']}, {found['system']}", "bold")
+    run.say(f"  devices: {', '.join(found['devices'])}")
+    have = [f"{k} {v}" for k, v in found["packages"].items() if v]
+    lack = [k for k, v in found["packages"].items() if not v]
+    run.say(f"  packages: {', '.join(have)}")
+    if lack:
+        run.say(f"  not installed: {', '.join(lack)}")
+    run.say("  reads and writes: " + "; ".join(f.title for f in FORMATS.values()))
+
+
+def _line(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{k}: {_line(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value[:_SHOWN])) + (", …" if len(value) >= _SHOWN else "")
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

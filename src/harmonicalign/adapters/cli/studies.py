@@ -1,0 +1,196 @@
+"""``compare``, ``reproduce`` and ``demo``: what the method can do, on your data and on the paper's."""
+
+from __future__ import annotations
+
+import csv
+import io as text_io
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harmonicalign.adapters.cli import _options as options
+from harmonicalign.adapters.cli._inputs import by_batch, load, reading_plan, sources
+from harmonicalign.adapters.cli._session import Session, session
+from harmonicalign.adapters.cli._stages import fit_plan
+from harmonicalign.adapters.io import check_target, replacing
+
+__all__ = ["compare", "demo", "reproduce"]
+
+_COLUMNS = ("method", "accuracy", "mixing", "seconds", "p", "note")
+
+
+def _experiments() -> list[str]:
+    from harmonicalign.experiments import NAMES
+
+    return list(NAMES)
+
+
+def _compared() -> list[str]:
+    from harmonicalign.experiments._methods import names
+
+    return list(names())
+
+
+def compare(
+    files: Annotated[list[str], typer.Argument(help="Two or more inputs, or one with --batch-key.")],
+    labels: Annotated[
+        str | None, typer.Option("--labels", "-l", help="Column of obs with labels to score by.")
+    ] = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            help="Method to run; may be repeated. By default all that are installed.",
+            autocompletion=_compared,
+        ),
+    ] = None,
+    neighbors: Annotated[
+        int, typer.Option("--neighbors", min=1, help="Neighbours that vote on a label.")
+    ] = 5,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Table to write (.csv).")] = None,
+    batch_key: options.BatchKey = None,
+    obs: options.ObsColumns = None,
+    transpose: options.Transpose = False,
+    arcsinh: options.Arcsinh = None,
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
+) -> None:
+    """Align by several methods and say how well each did on your data.
+
+    All methods run at their defaults on the features that the inputs share. Give single cells
+    normalised and logarithmised.
+    """
+    with session("compare", quiet=quiet, as_json=as_json, debug=debug) as run:
+        if out is not None:
+            check_target(out, force=force)
+        inputs = sources(files)
+        run.stages.expect([*reading_plan(inputs), ("comparing", 5.0)])
+        data = load(run, inputs, batch_key=batch_key, obs=obs, transpose=transpose, arcsinh=arcsinh)
+        from harmonicalign.experiments import compare as compare_methods
+
+        with run.stages.stage("comparing"):
+            table = compare_methods(
+                by_batch(data, batch_key), labels, methods or None, n_neighbors=neighbors, random_state=seed
+            )
+        if out is not None:
+            _write_rows(table, out, force)
+        run.table(table, _COLUMNS)
+        run.finish(table=table, out=out)
+
+
+def reproduce(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="An experiment, or 'all'; without it they are listed.", autocompletion=_experiments
+        ),
+    ] = "",
+    data: Annotated[
+        list[Path] | None, typer.Option("--data", "-d", help="File or folder of data; may be repeated.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Repeats.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small data that need no download.")] = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for numbers and figures.")] = Path(
+        "reproduce-output"
+    ),
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at a time.")] = 1,
+    markers: Annotated[
+        list[str] | None, typer.Option("--marker", help="For 'batch': the two markers to draw.")
+    ] = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
+) -> None:
+    """Run an experiment of the paper; write its numbers and figures.
+
+    An interrupted run continues where it was.
+    """
+    with session("reproduce", quiet=quiet, as_json=as_json, debug=debug) as run:
+        from harmonicalign import experiments
+
+        if not name:
+            titles = experiments.describe()
+            run.table([{"name": n, "what it shows": t} for n, t in titles.items()], ["name", "what it shows"])
+            run.finish(experiments=titles)
+            return
+        # The runner shows a bar of its own, over the cells of each experiment.
+        run.stages.stop()
+        reports = experiments.reproduce(
+            name,
+            data=data or None,
+            seeds=seeds,
+            quick=quick,
+            out=out,
+            jobs=jobs,
+            progress=not quiet,
+            markers=markers or (),
+        )
+        for report in reports:
+            run.say(str(report))
+        run.finish(
+            experiments=[{"name": r.name, "folder": r.folder, "files": list(r.files)} for r in reports]
+        )
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for pictures and report.")] = Path(
+        "demo-output"
+    ),
+    seed: options.Seed = 0,
+    force: options.Force = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+    debug: options.Debug = False,
+) -> None:
+    """Align two halves of scikit-learn's digits, most pixels of one of them scrambled.
+
+    Needs no data. Prints what improved and writes pictures and a report.
+    """
+    with session("demo", quiet=quiet, as_json=as_json, debug=debug) as run:
+        report = out / "report.html"
+        check_target(report, force=True)
+        if out.is_dir() and any(out.iterdir()) and not force:
+            raise FileExistsError(f"{out} holds something; choose another folder, or replace it with --force")
+        run.stages.expect([*fit_plan(2), ("drawing", 4.0), ("report", 1.0)])
+        from harmonicalign import demo as shown
+        from harmonicalign.datasets import load_digits_pair
+        from harmonicalign.estimator import HarmonicAlignment
+
+        pair = load_digits_pair(preserved=0.35, random_state=seed)
+        model = HarmonicAlignment(random_state=seed).fit([pair.x, pair.y])
+        scores = shown.scores(pair, model)
+        with run.stages.stage("drawing"):
+            pictures = shown.draw(pair, model, out)
+        with run.stages.stage("report"):
+            shown.report(pair, model, out)
+        run.say(
+            f"Two halves of the digits, {len(pair.x)} and {len(pair.y)} images of {pair.x.shape[1]} pixels; "
+            f"in the second only {int(pair.preserved.sum())} pixels still mean what they did."
+        )
+        for name, score in scores.items():
+            run.say(f"  5-nearest-neighbour accuracy, {name:<30} {score:.3f}")
+        run.say(f"  significance {model.significance_}")
+        _say_files(run, [*pictures, report])
+        run.finish(
+            accuracy=scores,
+            significance=model.significance_.summary(),
+            files=[*pictures, report],
+        )
+
+
+def _say_files(run: Session, files: list[Path]) -> None:
+    for file in files:
+        run.say(f"  {file}")
+
+
+def _write_rows(rows: list[dict[str, Any]], path: Path, force: bool) -> None:
+    text = text_io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    with replacing(path, force=force) as temporary:
+        temporary.write_text(text.getvalue(), encoding="utf-8")

@@ -1,0 +1,89 @@
+"""Packed files: how much they may claim to hold, as a few bytes can promise terabytes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harmonicalign.adapters.io._errors import DataFileError
+
+__all__ = ["DEFLATE_RATIO", "Metered", "available_memory", "check_fits", "packer"]
+
+DEFLATE_RATIO = 1032
+"""The most that deflate, which zip and gzip use, can expand by; whoever claims more lies."""
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that could be had now; None where the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def check_fits(path: Path, promised: int, hint: str = "") -> None:
+    """Refuse what would not fit into memory.
+
+    Parameters
+    ----------
+    path
+        The file.
+    promised
+        Bytes that it says it holds.
+    hint
+        What else could be done.
+    """
+    available = available_memory()
+    if available is not None and promised > available:
+        raise DataFileError(
+            f"{path} says it holds {_size(promised)}, and {_size(available)} of memory are free; "
+            f"it is damaged or too large to be read at once{hint and '; ' + hint}"
+        )
+
+
+class Metered(io.RawIOBase):
+    """A stream that refuses to hand out more than fits into memory; gzip does not say beforehand."""
+
+    def __init__(self, path: Path, stream: Any) -> None:
+        self.path, self.stream, self.passed = path, stream, 0
+        available = available_memory()
+        self.limit = float("inf") if available is None else available
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self.stream.read(len(buffer))
+        buffer[: len(part)] = part
+        self.passed += len(part)
+        if self.passed > self.limit:
+            raise DataFileError(
+                f"{self.path} unpacks to more than the {_size(int(self.limit))} of free memory"
+            )
+        return len(part)
+
+
+@contextmanager
+def packer(path: Path) -> Iterator[Any]:
+    """A file to write to, packed with gzip; equal content makes equal files, whatever the time and name."""
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+        yield packed
+
+
+def _size(n: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n < 1024:
+            return f"{n:,.0f} {unit}" if unit == "B" else f"{n:,.1f} {unit}"
+        n /= 1024
+    return f"{n:,.1f} TiB"

@@ -1,0 +1,218 @@
+"""Tables: text and parquet. Columns of numbers are measured; other columns describe the rows."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from harmonicalign.adapters.io._errors import DataFileError, missing
+from harmonicalign.adapters.io._limits import Metered, check_fits, packer
+
+__all__ = ["read_parquet", "read_text", "write_parquet", "write_text"]
+
+logger = logging.getLogger("harmonicalign")
+
+_CHUNK = 1_000_000
+"""Values that are made dense at a time when a sparse matrix is written as text."""
+
+_METADATA = b"harmonicalign"
+
+
+def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose: bool = False) -> Any:
+    """A table of text as AnnData.
+
+    The first column names the rows if it has no heading or holds text without repetition. A first
+    line of nothing but numbers is data, unless it merely counts the columns.
+    """
+    import pandas as pd
+
+    with _opened(path) as file:
+        first = file.readline()
+        if not first.strip():
+            raise DataFileError(f"{path} has an empty first line where names of columns are expected")
+        separator = _separator(first, separator)
+        file.seek(0)
+        frame = pd.read_csv(
+            file,
+            sep=separator,
+            header=None if _is_data(first, separator) else 0,
+            low_memory=False,
+            encoding="utf-8-sig",
+            **_every_digit(pd.__version__),
+        )
+    if len(frame) == 0:
+        raise DataFileError(f"{path} has no rows")
+    if isinstance(frame.index, pd.RangeIndex) and _names_rows(frame):
+        frame = frame.set_index(frame.columns[0])
+    if transpose:
+        texts = [str(c) for c in frame.columns if frame[c].dtype.kind not in "fiu"]
+        if texts:
+            raise DataFileError(
+                f"{path} cannot be turned round: {_holding_text(texts)}; drop such columns first"
+            )
+        frame = frame.T
+    return from_frame(frame, path, obs)
+
+
+def read_parquet(path: Path, *, obs: Sequence[str] = (), transpose: bool = False) -> Any:
+    """A parquet table as AnnData."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise missing("pyarrow", "a parquet table") from error
+    table = pq.ParquetFile(path)
+    check_fits(path, table.metadata.num_rows * table.metadata.num_columns * 4)
+    stored = (table.schema_arrow.metadata or {}).get(_METADATA)
+    frame = table.read().to_pandas()
+    if stored is not None and not obs:
+        obs = [str(name) for name in json.loads(stored)["obs"]]
+    if len(frame) == 0:
+        raise DataFileError(f"{path} has no rows")
+    return from_frame(frame.T if transpose else frame, path, obs)
+
+
+def from_frame(frame: Any, path: Path, obs: Sequence[str]) -> Any:
+    """AnnData of a data frame: numbers to `X`, everything else and `obs` to the description of rows."""
+    import anndata
+
+    frame = frame.copy(deep=False)
+    frame.columns, frame.index = frame.columns.map(str), frame.index.map(str)
+    if absent := [name for name in obs if name not in frame.columns]:
+        raise DataFileError(f"{path} has no column {_listed(absent)}; it has {_listed(list(frame.columns))}")
+    texts = [c for i, c in enumerate(frame.columns) if c in obs or frame.iloc[:, i].dtype.kind not in "fiu"]
+    measured = frame.loc[:, ~frame.columns.isin(texts)]
+    if measured.shape[1] == 0:
+        raise DataFileError(
+            f"{path} has no column of numbers ({_holding_text(texts)}); check its separator and decimal point"
+        )
+    if described := [c for c in texts if c not in obs]:
+        logger.info("%s: %s; such columns describe the rows", path, _holding_text(described))
+    described_rows = frame.loc[:, texts].copy()
+    return anndata.AnnData(
+        # Row by row as everywhere else: the order in memory decides on the last digits of results.
+        X=np.ascontiguousarray(measured.to_numpy()),
+        obs=described_rows,
+        var=measured.iloc[:0].T.loc[:, []],
+    )
+
+
+def write_text(data: Any, path: Path, *, separator: str, packed: bool) -> None:
+    """Write names, description and values of the rows as a table of text."""
+    import pandas as pd
+
+    columns = _columns(data)
+    described = data.obs
+    rows = max(1, _CHUNK // max(1, data.n_vars))
+    with (
+        packer(path) if packed else path.open("wb") as raw,
+        io.TextIOWrapper(raw, encoding="utf-8", newline="") as file,
+    ):
+        for start in range(0, max(1, data.n_obs), rows):
+            part = slice(start, start + rows)
+            values = pd.DataFrame(_dense(data.X[part]), index=data.obs_names[part], columns=columns)
+            frame = pd.concat([described.iloc[part], values], axis=1)
+            frame.to_csv(file, sep=separator, header=start == 0, index_label="")
+
+
+def write_parquet(data: Any, path: Path) -> None:
+    """Write names, description and values of the rows as a parquet table."""
+    import pandas as pd
+
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise missing("pyarrow", "a parquet table") from error
+    values = pd.DataFrame(_dense(data.X), index=data.obs_names, columns=_columns(data))
+    table = pa.Table.from_pandas(pd.concat([data.obs, values], axis=1))
+    note = json.dumps({"obs": [str(c) for c in data.obs.columns]}).encode()
+    pq.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), _METADATA: note}), path)
+
+
+def _columns(data: Any) -> Any:
+    """Names of the features, none of them also the name of something that describes rows."""
+    if data.X is None:
+        raise DataFileError("the data has no matrix X, which is what a table holds; write h5ad or zarr")
+    both = [name for name in data.obs.columns if name in data.var_names]
+    if both or not data.var_names.is_unique:
+        names = both or list(data.var_names[data.var_names.duplicated()])
+        raise DataFileError(
+            f"a table needs a name of its own for every column, but {_listed(names)} would come twice; "
+            "rename or write h5ad"
+        )
+    return data.var_names
+
+
+def _dense(matrix: Any) -> Any:
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """A seekable stream over a text file, unpacked if it is packed, whatever its name says."""
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        if not packed:
+            yield io.BufferedReader(raw)
+            return
+        # Read in one go: the stream is metered, and pandas reads all of it anyway.
+        with gzip.GzipFile(fileobj=raw) as stream:
+            yield io.BytesIO(io.BufferedReader(Metered(path, stream)).read())
+
+
+def _separator(first: bytes, default: str) -> str:
+    """What parts the columns: as the name of the file says, unless the first line has none of it."""
+    line = first.decode("utf-8", errors="replace")
+    if default in line:
+        return default
+    return max("\t;, ", key=lambda mark: (line.count(mark), mark == default))
+
+
+def _is_data(first: bytes, separator: str) -> bool:
+    """Whether the first line is data: numbers that do not merely count."""
+    fields = first.decode("utf-8-sig", errors="replace").strip("\r\n").split(separator)
+    try:
+        values = [float(field.strip().strip('"')) for field in fields]
+    except ValueError:
+        return False
+    return values not in ([float(i + start) for i in range(len(values))] for start in (0, 1))
+
+
+def _names_rows(frame: Any) -> bool:
+    """Whether the first column names the rows."""
+    first = frame.columns[0]
+    if frame.shape[1] < 2:
+        return False
+    if isinstance(first, str) and (not first.strip() or first == "Unnamed: 0"):
+        return True
+    column = frame.iloc[:, 0]
+    return bool(column.dtype.kind == "O" and column.notna().all() and column.is_unique)
+
+
+def _every_digit(version: str) -> dict[str, Any]:
+    """Options of `pandas.read_csv` for numbers exactly as they were written.
+
+    Up to version 3.0 the default is quicker and off by one in the last digit; from 3.1 on it is exact, and
+    asking for it gives a warning.
+    """
+    major, minor = (int(number) for number in version.split(".")[:2])
+    return {"float_precision": "round_trip"} if (major, minor) < (3, 1) else {}
+
+
+def _holding_text(names: Sequence[Any]) -> str:
+    return f"{_listed(names)} {'holds' if len(names) == 1 else 'hold'} text"
+
+
+def _listed(names: Sequence[Any], most: int = 5) -> str:
+    shown = ", ".join(repr(str(name)) for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,73 @@
+"""`write`: AnnData to any file, all of it or nothing."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harmonicalign.adapters.io import _arrays, _cytometry, _folders, _scverse, _tables
+from harmonicalign.adapters.io._atomic import replacing
+from harmonicalign.adapters.io._errors import DataFileError, write_error
+from harmonicalign.adapters.io._formats import find_format
+
+__all__ = ["write"]
+
+_WRITERS: dict[str, Callable[[Any, Path], None]] = {
+    "h5ad": _scverse.write_h5ad,
+    "h5mu": _scverse.write_h5mu,
+    "zarr": _scverse.write_zarr,
+    "parquet": _tables.write_parquet,
+    "npy": _arrays.write_npy,
+    "npz": _arrays.write_npz,
+    "fcs": _cytometry.write_fcs,
+    "mtx": _folders.write_folder,
+}
+
+
+def write(data: Any, path: str | os.PathLike[str], *, format: str | None = None, force: bool = False) -> Path:
+    """Write data to a file or folder, all of it or nothing.
+
+    Parameters
+    ----------
+    data
+        AnnData, or MuData for .h5mu. h5ad and zarr keep everything; tables and .npz keep the matrix, the
+        names and the description of rows (.npz also ``obsm``); .npy, .fcs and folders keep the matrix and,
+        but for .npy, the names of its columns.
+    path
+        Where to: the ending tells the format, as for `read`; a name without one is a folder.
+    format
+        The format's short name, if the ending does not tell it.
+    force
+        Replace what is there. Without it an existing target raises FileExistsError.
+
+    Returns
+    -------
+    path
+        Where it was written.
+    """
+    path = Path(path)
+    kind = find_format(path, format)
+    if hasattr(data, "mod") and kind.name != "h5mu":
+        raise DataFileError(f"{path} cannot hold MuData; give a name that ends in .h5mu, or one modality")
+    if kind.name == "mtx" and path.suffix in (".mtx", ".gz"):
+        raise DataFileError(f"{path} names one file, and a folder of three is written; drop the ending")
+    with replacing(path, force=force, folder=kind.folder) as temporary, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".* names are not unique")
+        warnings.filterwarnings("ignore", message="Writing zarr v2 data")
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.filterwarnings("ignore", module="mudata", category=UserWarning)
+        try:
+            if kind.name in ("csv", "tsv"):
+                separator = "," if kind.name == "csv" else "\t"
+                packed = path.name.lower().endswith(".gz")
+                _tables.write_text(data, temporary, separator=separator, packed=packed)
+            else:
+                _WRITERS[kind.name](data, temporary)
+        except (DataFileError, ImportError):
+            raise
+        except Exception as error:  # whatever a format has no room for
+            raise write_error(path, error) from error
+    return path

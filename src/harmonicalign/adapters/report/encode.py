@@ -1,0 +1,115 @@
+"""Columns as compact text: whole numbers of one or two bytes in base64, which a page turns into arrays."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+import numpy as np
+
+from harmonicalign._typing import Array
+
+__all__ = ["as_categories", "as_numbers", "as_places", "as_text", "base64_of", "is_categorical"]
+
+
+_MOST_CATEGORIES = 60
+"""Beyond this many the rarest are shown as one."""
+
+_MOST_WHOLE_NUMBERS = 40
+"""Whole numbers of more kinds than this are quantities, not names."""
+
+
+def base64_of(values: Array, dtype: str) -> str:
+    """Bytes of `values` in the given little-endian type."""
+    return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode("ascii")
+
+
+def as_numbers(values: Any, *, bits: int = 8, limits: tuple[float, float] | None = None) -> dict[str, Any]:
+    """A column of quantities in 2**bits − 1 levels; the last code is a missing value.
+
+    Without `limits` the levels span the values. A few extreme ones would leave the rest in one colour:
+    where the outermost half percent takes more than a third of the range it is cut off, and the column
+    says so.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    known = np.isfinite(values)
+    low, high, clipped = _range(values[known]) if limits is None else (*limits, [False, False])
+    top = 2**bits - 2
+    scaled = (np.clip(values, low, high) - low) / (high - low) if high > low else np.zeros(len(values))
+    codes = np.where(known, np.rint(np.where(known, scaled, 0) * top), top + 1)
+    return {
+        "kind": "number",
+        "bits": bits,
+        "low": low,
+        "high": high,
+        "clipped": clipped,
+        "data": base64_of(codes, f"<u{bits // 8}"),
+    }
+
+
+def as_text(values: Any) -> Array:
+    """Labels as text, the same for 3, 3.0 and "3"; missing ones are empty."""
+    values = np.asarray(values)
+    if values.dtype.kind in "iubU":
+        return np.asarray(values.astype(str))
+    return np.array([_text(v) for v in values.tolist()], dtype=str)
+
+
+def as_categories(values: Any) -> dict[str, Any]:
+    """A column of names, each named once; the code 255 is a missing value."""
+    text = as_text(values)
+    kinds, codes, counts = np.unique(text, return_inverse=True, return_counts=True)
+    # Commonest first where there are too many to show; then in the order a reader expects.
+    named = [int(i) for i in np.argsort(-counts, kind="stable") if kinds[i] != ""]
+    shown = named if len(named) <= _MOST_CATEGORIES else named[: _MOST_CATEGORIES - 1]
+    shown = sorted(shown, key=lambda i: _natural(str(kinds[i])))
+    names = [str(kinds[i]) for i in shown]
+    place = np.full(len(kinds), len(shown))
+    place[shown] = np.arange(len(shown))
+    place[kinds == ""] = 255
+    if len(named) > len(shown):
+        names.append(f"{len(named) - len(shown)} others")
+    return {"kind": "category", "bits": 8, "names": names, "data": base64_of(place[codes], "<u1")}
+
+
+def as_places(plane: Array) -> dict[str, Any]:
+    """Places in the plane, x and y in turn, both on the scale of the longer side."""
+    plane = np.asarray(plane, dtype=np.float64)
+    low = plane.min(axis=0)
+    span = float(np.ptp(plane, axis=0).max()) or 1.0
+    return {"data": base64_of(np.rint((plane - low) / span * 65535), "<u2")}
+
+
+def is_categorical(values: Array) -> bool:
+    """Names, truths and a few whole numbers are categories; everything else numeric is a quantity."""
+    if values.dtype.kind in "fiu":
+        known = values[np.isfinite(values)]
+        if known.size and (known != np.rint(known)).any():
+            return False
+        return len(np.unique(known)) <= _MOST_WHOLE_NUMBERS
+    return True
+
+
+def _range(values: Array) -> tuple[float, float, list[bool]]:
+    """Limits of the levels, and whether values lie beyond them."""
+    if not values.size:
+        return 0.0, 0.0, [False, False]
+    low, high = float(values.min()), float(values.max())
+    inner_low, inner_high = map(float, np.quantile(values, [0.005, 0.995]))
+    if not inner_high > inner_low:
+        return low, high, [False, False]
+    clipped = [inner_low - low > (high - low) / 3, high - inner_high > (high - low) / 3]
+    return inner_low if clipped[0] else low, inner_high if clipped[1] else high, clipped
+
+
+def _text(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """Key under which 'day 2' comes before 'day 10'."""
+    parts = re.split(r"(\d+)", text)
+    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts if p]

@@ -1,0 +1,36 @@
+"""AnnData and MuData in, AnnData and MuData out: alignments that scanpy carries on with.
+
+`align` takes one AnnData with a `batch_key`, a list or dict of AnnData, or a MuData, and writes what it
+finds where scanpy looks for it:
+
+===================================  ====================================================================
+``obsm["X_harmonic"]``               aligned coordinates
+``obsp["harmonic_connectivities"]``  weights of the joint graph, in [0, 1]
+``obsp["harmonic_distances"]``       its distances
+``uns["harmonic"]``                  what ``neighbors_key="harmonic"`` reads; significance, settings
+``obs["harmonic_confidence"]``       how well other datasets support each row
+``var["harmonic_weight"]``           weight of each variable, large where it corresponds
+``var["harmonic_score"]``            its agreement across the datasets
+``var["harmonic_selected"]``         whether it corresponds at a false discovery rate of 5 %
+===================================  ====================================================================
+"""
+
+from harmonicalign.adapters.scverse._activity import gene_activity
+from harmonicalign.adapters.scverse._align import align
+from harmonicalign.adapters.scverse._data import UnknownNameError
+from harmonicalign.adapters.scverse._features import correct, denoise, impute
+from harmonicalign.adapters.scverse._query import map_query
+from harmonicalign.adapters.scverse._uses import concat, score, transfer_labels
+
+__all__ = [
+    "UnknownNameError",
+    "align",
+    "concat",
+    "correct",
+    "denoise",
+    "gene_activity",
+    "impute",
+    "map_query",
+    "score",
+    "transfer_labels",
+]

@@ -1,0 +1,194 @@
+"""`align`: prepare, fit, and only then write."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+
+from harmonicalign.adapters.scverse._data import Parts, split, unknown
+from harmonicalign.adapters.scverse._prepare import Options, Prepared, prepare
+from harmonicalign.adapters.scverse._write import Slots, write_results
+from harmonicalign.estimator import HarmonicAlignment
+
+__all__ = ["align"]
+
+logger = logging.getLogger("harmonicalign")
+
+
+def align(
+    data: Any,
+    *,
+    batch_key: str | None = None,
+    use_rep: Any = None,
+    layer: Any = None,
+    n_vars: int | str | None = None,
+    normalize: Any = False,
+    signals: str | None = None,
+    links: Any = None,
+    peaks: Any = None,
+    genes: Any = None,
+    anchors: Any = None,
+    key_added: str = "harmonic",
+    neighbors_key: str | None = None,
+    copy: bool = False,
+    random_state: Any = 0,
+    rng: np.random.Generator | None = None,
+    device: str = "cpu",
+    **params: Any,
+) -> Any:
+    """Align the batches of an AnnData, several AnnData, or the modalities of a MuData.
+
+    Only *signals* are compared between datasets: by default the variables whose names all of them
+    share. The graph of each dataset may be built on anything.
+
+    Parameters
+    ----------
+    data
+        One AnnData with `batch_key`; a list or dict of AnnData; or a MuData, whose modalities are then
+        the datasets. Matrices may be dense, sparse, backed by a file or chunked by Dask; of the last
+        two only the columns that are used are held in memory.
+    batch_key
+        With one AnnData: the column of obs that tells the datasets apart. Rows of a batch need not
+        stand together.
+    use_rep
+        Entry of obsm that the graphs are built on, for example ``"X_pca"``; a dict gives one by
+        dataset. By default the signals themselves (reduced by PCA), or a dataset's own most variable
+        variables where fewer than half of them are shared.
+    layer
+        Layer to read instead of X; a dict gives one by dataset.
+    n_vars
+        How many of the shared variables to use, the most variable ones in all datasets. By default
+        those flagged in ``var["highly_variable"]`` (in all datasets; in any where that leaves fewer
+        than 200); without flags all of them, or 2,000 where there are more than 4,000. "all" uses
+        all.
+    normalize
+        Scale every row of counts to the same total and take ``log(1 + x)``, on the fly: nothing in
+        `data` changes. True, or names of the datasets to normalise. Counts are recognised and hinted
+        at, but never normalised unasked.
+    signals
+        Entry of obsm whose columns correspond, if these are to be compared instead of variables. Few
+        columns, as those of a PCA, make a weak test of significance. With `use_rep` and no X, one
+        AnnData's `use_rep` serves.
+    links
+        For two datasets with different variables, which go together: a table of names (and weights), a
+        dict, or a matrix over all variables; see `harmonicalign.HarmonicAlignment.fit`.
+    peaks, genes
+        For chromatin: the dataset whose variables are peaks, and where genes lie (path of a GTF file, a
+        table, or pairs of peak and gene). Activity of genes is then compared with genes of the same
+        name in the other datasets; see `gene_activity`.
+    anchors
+        Rows known to match, as in `HarmonicAlignment.fit`; or "obs_names", for rows of the same name
+        in two datasets.
+    key_added
+        Where results go: ``obsm["X_<key_added>"]``, ``uns[key_added]``, and so on.
+    neighbors_key
+        Name of the neighbour graph, `key_added` by default; "neighbors" makes it scanpy's default one.
+    copy
+        Leave `data` as it is and return an annotated copy too.
+    random_state, rng
+        Seed, or a generator, which then goes before.
+    device
+        Where to compute.
+    **params
+        Parameters of `HarmonicAlignment`.
+
+    Returns
+    -------
+    model
+        The fitted `HarmonicAlignment`; with `copy`, the annotated copy and the model. `data` gets what
+        the top of `harmonicalign.scverse` lists. If anything fails, it is left as it was.
+
+    Notes
+    -----
+    The neighbour graph holds each row's 15 nearest among the aligned rows of all datasets, with the weights
+    that UMAP defines, as `scanpy.pp.neighbors` does. Where every dataset has its own AnnData,
+    each holds its own rows of the graph; `concat` makes one AnnData of all rows and the whole graph.
+
+    Examples
+    --------
+    >>> import anndata
+    >>> from harmonicalign.adapters import scverse
+    >>> from harmonicalign.datasets import load_digits_pair
+    >>> pair = load_digits_pair(preserved=0.5, n_x=150, n_y=150, random_state=0)
+    >>> a, b = anndata.AnnData(pair.x), anndata.AnnData(pair.y)
+    >>> model = scverse.align([a, b])
+    >>> a.obsm["X_harmonic"].shape == (150, model.embedding_[0].shape[1])
+    True
+    """
+    if device != "cpu":
+        params["device"] = device
+    seed = random_state if rng is None else rng
+    model = HarmonicAlignment(random_state=seed, **_checked(params))
+    parts = split(data, batch_key)
+    if copy and any(adata.isbacked for adata in parts.objects):
+        raise ValueError(
+            "copy=True would read a backed file as a whole; drop it (the file itself is never written to), "
+            "or load the data first"
+        )
+    options = Options.of(parts, use_rep, layer, normalize, n_vars, signals)
+    prepared = prepare(parts, options, links=links, peaks=peaks, genes=genes)
+    _fit(model, parts, prepared, _anchors(anchors, parts))
+    record = {
+        "form": parts.form,
+        "batch_key": batch_key or "",
+        "peaks": "" if peaks is None else str(peaks),
+        "signals": signals or "",
+        "random_state": int(seed) if isinstance(seed, int | np.integer) else str(type(seed).__name__),
+        "given": {name: str(value) for name, value in sorted(params.items())},
+    }
+    slots = Slots(key_added, neighbors_key or key_added)
+    if copy:
+        data = _copied(parts)
+        parts = split(data, batch_key)
+    write_results(parts, options, prepared, model, slots, record)
+    return (data, model) if copy else model
+
+
+def _checked(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of the estimator, refused if it has none of that name."""
+    known = HarmonicAlignment().get_params()
+    own = align.__kwdefaults__ or {}
+    for name in params:
+        if name not in known:
+            raise unknown("align (or HarmonicAlignment)", name, [*known, *own])
+    return params
+
+
+def _fit(model: HarmonicAlignment, parts: Parts, prepared: Prepared, anchors: Any) -> None:
+    """Fit the estimator in the form of the data, and let it know the names of the signals."""
+    model.fit(
+        parts.one_to_one(prepared.datasets),
+        signals=None if prepared.signals is None else parts.one_to_one(prepared.signals),
+        links=prepared.links,
+        anchors=anchors,
+    )
+    model.signal_names_ = prepared.names[0] if prepared.links is None else None
+
+
+def _anchors(anchors: Any, parts: Parts) -> Any:
+    """Known pairs of rows; by name, those that occur once in each of two datasets."""
+    if not isinstance(anchors, str):
+        return anchors
+    if anchors != "obs_names":
+        raise ValueError(f"anchors is {anchors!r}; expected 'obs_names' or pairs of row numbers")
+    if parts.form == "batches":
+        raise ValueError("anchors='obs_names' needs datasets whose rows share names, not batches")
+    names = [np.asarray(part.adata.obs_names).astype(str) for part in parts.parts]
+    found = {}
+    for i, a in enumerate(names):
+        for j, b in enumerate(names[:i]):
+            both, rows_b, rows_a = np.intersect1d(b, a, return_indices=True)
+            if both.size:
+                found[parts.keys[j], parts.keys[i]] = np.stack([rows_b, rows_a], axis=1)
+    if not found:
+        raise ValueError("anchors='obs_names': no row name occurs in two datasets")
+    return found
+
+
+def _copied(parts: Parts) -> Any:
+    """A copy of the data in its form."""
+    if parts.form in ("list", "dict"):
+        return parts.one_to_one([part.adata.copy() for part in parts.parts])
+    return parts.data.copy()

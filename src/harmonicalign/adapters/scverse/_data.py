@@ -1,0 +1,251 @@
+"""The forms in which single-cell data come, as parts: one AnnData and some of its rows per dataset."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harmonicalign._typing import Array
+
+__all__ = [
+    "Part",
+    "Parts",
+    "UnknownNameError",
+    "examples",
+    "is_anndata",
+    "is_mudata",
+    "lookup",
+    "modality_prefix",
+    "per_dataset",
+    "require_anndata",
+    "split",
+    "switches",
+    "unknown",
+]
+
+
+_FEWEST_ROWS = 3
+
+
+class UnknownNameError(KeyError, ValueError):
+    """A key, layer, variable or parameter that is not there."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError would show the sentence in quotes
+
+
+def unknown(where: str, name: Any, known: Iterable[Any]) -> UnknownNameError:
+    """The error for a name that `where` lacks, with the nearest one that it has."""
+    names = [str(k) for k in known if k is not None]  # from anndata 0.13 on X is the layer None
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
+    lower = [k for k in names if k.lower() == str(name).lower()]
+    if near or lower:
+        hint = f"did you mean {(lower or near)[0]!r}?"
+    else:
+        hint = f"it has {examples(names, 8)}" if names else "it is empty"
+    return UnknownNameError(f"{where} has no {str(name)!r}; {hint}")
+
+
+def examples(names: Iterable[Any], most: int = 3) -> str:
+    """Some names, for a message."""
+    shown = [str(n) for n in names]
+    return ", ".join(shown[:most]) + (", …" if len(shown) > most else "")
+
+
+def lookup(where: str, mapping: Any, name: Any) -> Any:
+    """An entry of a mapping-like slot (obs, obsm, layers), or an error that suggests one."""
+    if name not in mapping:
+        raise unknown(where, name, mapping.keys())
+    return mapping[name]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One dataset: an AnnData, or some rows of it (in ascending order).
+
+    `prefix` is what the names of all its variables begin with and is no part of them: MuData makes
+    names unique by putting the modality before them.
+    """
+
+    key: Any
+    adata: Any
+    rows: Array | None = None
+    prefix: str = ""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.adata.n_obs) if self.rows is None else len(self.rows)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the variables."""
+        return [str(name).removeprefix(self.prefix) for name in self.adata.var_names]
+
+    def take(self, values: Any) -> Any:
+        """The part's rows of something that has one entry per row of the AnnData."""
+        if self.rows is None:
+            return values
+        return values.iloc[self.rows] if hasattr(values, "iloc") else values[self.rows]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Datasets in the order of the fit.
+
+    Attributes
+    ----------
+    form
+        "batches" (one AnnData), "list", "dict" or "modalities" (a MuData).
+    data
+        What was passed in.
+    batch_key
+        For "batches": the column of obs that tells them apart.
+    parts
+        The datasets.
+    """
+
+    form: str
+    data: Any
+    batch_key: str | None
+    parts: tuple[Part, ...]
+
+    @property
+    def keys(self) -> list[Any]:
+        """Names of the datasets."""
+        return [part.key for part in self.parts]
+
+    @property
+    def objects(self) -> list[Any]:
+        """The AnnData objects, each once."""
+        return [self.parts[0].adata] if self.form == "batches" else [part.adata for part in self.parts]
+
+    def one_to_one(self, values: Sequence[Any]) -> Any:
+        """Values in the form in which the estimator takes datasets."""
+        return list(values) if self.form == "list" else dict(zip(self.keys, values, strict=True))
+
+
+def split(data: Any, batch_key: str | None = None) -> Parts:
+    """Tell which form the data have, and which rows of what are a dataset."""
+    if is_mudata(data):
+        found, form = dict(data.mod), "modalities"
+    elif isinstance(data, Mapping):
+        found, form = dict(data), "dict"
+    elif isinstance(data, list | tuple):
+        found, form = dict(enumerate(data)), "list"
+    elif is_anndata(data):
+        return _batches(data, batch_key)
+    else:
+        raise ValueError(
+            f"data is of type {type(data).__name__}; expected an AnnData with batch_key, a list or dict of "
+            "AnnData, or a MuData (matrices go to harmonicalign.HarmonicAlignment)"
+        )
+    if batch_key is not None:
+        what = "a MuData" if form == "modalities" else f"a {form} of AnnData"
+        raise ValueError(f"batch_key goes with one AnnData, but data is {what}; drop it")
+    for key, value in found.items():
+        if not is_anndata(value):
+            raise ValueError(f"data[{key!r}] is of type {type(value).__name__}; expected an AnnData")
+        if value.isbacked and value.is_view:
+            raise ValueError(
+                f"data[{key!r}] is a view of a backed file and cannot hold results; pass the whole file, "
+                "with batch_key if it holds several datasets, or load the view with to_memory()"
+            )
+    if len(found) < 2:
+        raise ValueError(f"data holds {len(found)} dataset(s); an alignment needs at least two")
+    if len({id(value) for value in found.values()}) < len(found):
+        raise ValueError("data holds one AnnData object twice; pass a copy, so that each gets its results")
+    parts = tuple(Part(key, value, prefix=modality_prefix(key, value)) for key, value in found.items())
+    _enough_rows(parts, "dataset")
+    return Parts(form, data, None, parts)
+
+
+def _batches(adata: Any, batch_key: str | None) -> Parts:
+    if batch_key is None:
+        raise ValueError(
+            "batch_key is missing: name the column of obs that tells the datasets apart "
+            f"(obs has {examples(adata.obs.keys(), 8) or 'no columns'}), or pass a list of AnnData"
+        )
+    column = lookup("obs", adata.obs, batch_key)
+    missing = int(column.isna().sum())
+    if missing:
+        raise ValueError(
+            f"obs[{batch_key!r}] has no value for {missing} of {adata.n_obs} rows; fill or drop those rows"
+        )
+    labels = np.asarray(column)
+    if labels.dtype.kind == "O" and len({type(v) for v in labels.tolist()}) > 1:
+        labels = labels.astype(str)
+    keys, codes = np.unique(labels, return_inverse=True)
+    if len(keys) < 2:
+        raise ValueError(
+            f"obs[{batch_key!r}] holds one value only ({keys.tolist()[0]!r}); "
+            "an alignment needs at least two batches"
+        )
+    parts = tuple(Part(key, adata, np.flatnonzero(codes == i)) for i, key in enumerate(keys.tolist()))
+    _enough_rows(parts, f"batch of obs[{batch_key!r}]")
+    return Parts("batches", adata, batch_key, parts)
+
+
+def _enough_rows(parts: Sequence[Part], what: str) -> None:
+    small = [part for part in parts if part.n_rows < _FEWEST_ROWS]
+    if small:
+        sizes = ", ".join(f"{part.key!r}: {part.n_rows}" for part in small[:5])
+        raise ValueError(
+            f"each {what} needs at least {_FEWEST_ROWS} rows, but {len(small)} have fewer ({sizes}); "
+            "leave those out or merge them with others"
+        )
+
+
+def per_dataset(name: str, value: Any, parts: Parts, default: Any = None) -> list[Any]:
+    """An option that is one value for all datasets, or a dict by dataset."""
+    if not isinstance(value, Mapping):
+        return [value] * len(parts.parts)
+    for key in value:
+        if key not in parts.keys:
+            raise unknown(f"data (named in {name})", key, parts.keys)
+    return [value.get(key, default) for key in parts.keys]
+
+
+def switches(name: str, value: Any, parts: Parts) -> list[bool]:
+    """An option that is on or off: for all datasets, by dataset, or on for those named."""
+    if isinstance(value, bool | np.bool_ | Mapping):
+        chosen = per_dataset(name, value, parts, False)
+    else:
+        named = [value] if isinstance(value, str) or not isinstance(value, Collection) else list(value)
+        chosen = per_dataset(name, dict.fromkeys(named, True), parts, False)
+    if not all(isinstance(v, bool | np.bool_) for v in chosen):
+        raise ValueError(f"{name} is {value!r}; expected True, False or names of datasets")
+    return [bool(v) for v in chosen]
+
+
+def modality_prefix(key: Any, adata: Any) -> str:
+    """``"<key>:"`` where all names of variables begin with it, else nothing."""
+    prefix = f"{key}:"
+    return prefix if all(str(name).startswith(prefix) for name in adata.var_names) else ""
+
+
+def is_anndata(value: Any) -> bool:
+    """Whether this is an AnnData; one need not be installed to ask."""
+    return all(hasattr(value, name) for name in ("obs", "var", "obsm", "obsp", "n_obs", "layers")) and not (
+        is_mudata(value)
+    )
+
+
+def is_mudata(value: Any) -> bool:
+    """Whether this is a MuData."""
+    return hasattr(value, "mod") and hasattr(value, "obsmap")
+
+
+def require_anndata() -> Any:
+    """The module anndata, or an error that says how to get it."""
+    try:
+        import anndata
+    except ImportError as error:
+        raise ImportError(
+            "harmonicalign.scverse needs anndata; install it with: pip install 'harmonicalign[scverse]'"
+        ) from error
+    return anndata

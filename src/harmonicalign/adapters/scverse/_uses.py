@@ -1,0 +1,338 @@
+"""Labels carried over, one AnnData of all datasets, and how good an alignment is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from harmonicalign._typing import Array
+from harmonicalign.adapters.scverse._data import is_anndata, lookup, require_anndata
+from harmonicalign.adapters.scverse._graph import neighbour_graph
+from harmonicalign.adapters.scverse._placed import Placed, find, info_of, placed
+from harmonicalign.adapters.scverse._write import Slots, annotate
+from harmonicalign.estimator import HarmonicAlignment
+from harmonicalign.inputs.validate import random_state_from
+from harmonicalign.method.model import RefinedModel
+from harmonicalign.metrics import foscttm, knn_label_agreement, mixing_entropy
+from harmonicalign.uses.transfer import UNASSIGNED, LabelTransfer, ValueTransfer
+
+__all__ = ["column_values", "concat", "score", "transfer_labels", "write_transfers"]
+
+logger = logging.getLogger("harmonicalign")
+
+
+def transfer_labels(
+    data: Any,
+    model: HarmonicAlignment,
+    key: str,
+    *,
+    source: Any,
+    target: Any = None,
+    key_added: str | None = None,
+    method: str = "knn",
+    threshold: float | None = None,
+    alignment: str = "harmonic",
+    **options: Any,
+) -> dict[Any, LabelTransfer | ValueTransfer]:
+    """Carry a column of obs from some datasets over to others.
+
+    Parameters
+    ----------
+    data
+        What `align` annotated. Rows may have been dropped or reordered since.
+    model
+        What `align` returned.
+    key
+        Column of obs. Text, categories and whole numbers are labels; floating-point numbers are
+        values. Rows without a value neither give nor hinder.
+    source
+        Dataset that has the labels, or a list of several.
+    target
+        Dataset to label, or a list; by default all others.
+    key_added
+        Prefix of the columns that are written, `key` by default: ``obs["<prefix>_pred"]`` and
+        ``obs["<prefix>_conf"]``, the probability that a label is right (for values
+        ``obs["<prefix>_spread"]``, their expected error). Rows of other datasets have none.
+    method
+        "knn", "diffusion" or, for labels, "svm".
+    threshold
+        Labels with a lower confidence become "unassigned".
+    alignment
+        The `key_added` of `align`.
+    **options
+        Passed on to `HarmonicAlignment.transfer`.
+
+    Returns
+    -------
+    transfers
+        By target, the labels with the probabilities of all classes; or the values.
+    """
+    import pandas as pd
+
+    held = placed(data, model, alignment)
+    sources = [find("source", name, model, held) for name in _listed(source)]
+    numbers = [one.number for one in sources]
+    targets = (
+        [one for one in held if one.number not in numbers]
+        if target is None
+        else [find("target", name, model, held) for name in _listed(target)]
+    )
+    if not targets:
+        raise ValueError("target: data holds no dataset but the source; pass those to label too")
+    known = {model.keys_[one.number]: _in_model(one, column_values(one, key), model) for one in sources}
+    if all(pd.isna(values).all() for values in known.values()):
+        raise ValueError(f"obs[{key!r}] has no value in {', '.join(map(repr, known))}; name another source")
+    found = {
+        model.keys_[one.number]: model.transfer(
+            known, target=model.keys_[one.number], method=method, threshold=threshold, **options
+        )
+        for one in targets
+    }
+    prefix = key if key_added is None else key_added
+    write_transfers(targets, [found[model.keys_[one.number]] for one in targets], prefix)
+    return found
+
+
+def _listed(names: Any) -> list[Any]:
+    return [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+
+
+def column_values(one: Placed, key: str) -> Array:
+    """A column of obs for a dataset's rows: numbers with NaN, or labels with None, where it has no value."""
+    column = one.part.take(lookup(f"obs of dataset {one.part.key!r}", one.part.adata.obs, key))
+    if column.dtype.kind == "f":
+        return np.asarray(column, dtype=np.float64)
+    return np.asarray(np.where(column.isna(), None, column.astype(object)))
+
+
+def _in_model(one: Placed, values: Array, model: HarmonicAlignment) -> Array:
+    """Values in the model's order of rows; rows that the data no longer hold have none."""
+    n = len(model.embedding_[one.number])
+    out = np.full(n, np.nan) if values.dtype.kind == "f" else np.full(n, None, dtype=object)
+    out[one.positions] = values
+    return out
+
+
+def write_transfers(targets: list[Placed], found: list[Any], prefix: str) -> None:
+    """Columns of obs: one for all batches of an AnnData, or one in each AnnData."""
+    import pandas as pd
+
+    by_object: dict[int, list[tuple[Placed, Any]]] = {}
+    for one, transfer in zip(targets, found, strict=True):
+        by_object.setdefault(id(one.part.adata), []).append((one, transfer))
+    for pairs in by_object.values():
+        adata = pairs[0][0].part.adata
+        first = pairs[0][1]
+        certainty = np.full(adata.n_obs, np.nan)
+        values = np.full(adata.n_obs, np.nan, dtype=object if isinstance(first, LabelTransfer) else float)
+        for one, transfer in pairs:
+            rows = slice(None) if one.part.rows is None else one.part.rows
+            labelled = isinstance(transfer, LabelTransfer)
+            values[rows] = (transfer.labels if labelled else transfer.values)[one.positions]
+            certainty[rows] = (transfer.confidence if labelled else transfer.spread)[one.positions]
+        if isinstance(first, LabelTransfer):
+            classes = [c for c in first.classes.tolist() if c != UNASSIGNED]
+            categories = classes + [UNASSIGNED] * bool((values == UNASSIGNED).any())
+            values = pd.Categorical(values, categories=categories)
+        adata.obs[f"{prefix}_pred"] = values
+        adata.obs[f"{prefix}_{'conf' if isinstance(first, LabelTransfer) else 'spread'}"] = certainty
+
+
+def concat(
+    data: Any,
+    model: HarmonicAlignment,
+    *,
+    label: str = "dataset",
+    join: str = "inner",
+    alignment: str = "harmonic",
+    neighbors_key: str | None = None,
+) -> Any:
+    """One AnnData of the rows of all datasets, with the whole joint graph.
+
+    Parameters
+    ----------
+    data
+        A list or dict of AnnData, or a MuData, that `align` annotated.
+    model
+        What `align` returned.
+    label
+        Column of obs that tells which dataset a row is from.
+    join
+        "inner" keeps variables that all datasets have, "outer" all of them. Matrices of backed files
+        are left out. Layers are kept where all datasets have them; columns of obs always, with
+        missing values in the rows of datasets without them.
+    alignment
+        The `key_added` of `align`.
+    neighbors_key
+        Name of the neighbour graph, `alignment` by default.
+
+    Returns
+    -------
+    joined
+        ``sc.tl.umap(joined, neighbors_key="harmonic")`` shows all datasets in one picture. Everything
+        that takes what `align` annotated takes this too.
+    """
+    anndata = require_anndata()
+    if is_anndata(data):
+        raise ValueError("data is one AnnData already; align has written the whole joint graph into it")
+    slots = Slots(alignment, neighbors_key or alignment)
+    held = placed(data, model, alignment)
+    objects = list({id(one.part.adata): one.part.adata for one in held}.values())
+    suffix = {id(one.part.adata): str(one.part.key) for one in reversed(held)}
+    backed = any(adata.isbacked for adata in objects)
+    if backed:
+        logger.info("matrices of backed files are left out of the joined data")
+    # From anndata 0.13 on X is among the layers, as None.
+    layers = set() if backed else set.intersection(*(set(adata.layers) for adata in objects)) - {None}
+    pieces = [
+        anndata.AnnData(
+            X=None if backed else adata.X,
+            obs=adata.obs[[]],
+            var=None if backed else adata.var,
+            obsm={slots.embedding: adata.obsm[slots.embedding]},
+            layers={name: adata.layers[name] for name in adata.layers if name in layers},
+        )
+        for adata in objects
+    ]
+    names = [str(name) for piece in pieces for name in piece.obs_names]
+    naming = {
+        "keys": [suffix[id(adata)] for adata in objects],
+        "index_unique": None if len(set(names)) == len(names) else "-",
+    }
+    joined = anndata.concat(pieces, join=join, merge="same", **naming)
+    # By themselves, as the way of joining variables would also decide which columns are kept.
+    described = [anndata.AnnData(obs=adata.obs) for adata in objects]
+    joined.obs = anndata.concat(described, join="outer", **naming).obs
+    rows, labels = _rows_of(objects, held, model)
+    joined.obs[label] = labels
+    first = objects[0]
+    annotate(
+        joined,
+        slots,
+        embedding=joined.obsm[slots.embedding],
+        confidence=joined.obs[slots.confidence].to_numpy(),
+        graph=[matrix[rows][:, rows] for matrix in neighbour_graph(model.joint_.graph)],
+        uns={
+            **first.uns[alignment],
+            "connectivities_key": slots.graph("connectivities"),
+            "distances_key": slots.graph("distances"),
+            "input": {**info_of(first, alignment), "form": "batches", "batch_key": label, "dataset": ""},
+        },
+        var={
+            name: first.var[f"{alignment}_{name}"].reindex(joined.var_names).to_numpy()
+            for name in ("weight", "score", "selected")
+            if f"{alignment}_{name}" in first.var and not backed and join == "inner"
+        },
+    )
+    return joined
+
+
+def _rows_of(objects: list[Any], held: list[Placed], model: HarmonicAlignment) -> tuple[Array, Any]:
+    """For the rows of AnnData objects, one after another: their numbers in the joint graph, and datasets."""
+    import pandas as pd
+
+    starts = np.concatenate([[0], np.cumsum([len(z) for z in model.embedding_])])
+    rows = [np.empty(adata.n_obs, dtype=np.int64) for adata in objects]
+    codes = [np.empty(adata.n_obs, dtype=np.int64) for adata in objects]
+    for one in held:
+        i = next(i for i, adata in enumerate(objects) if adata is one.part.adata)
+        own = slice(None) if one.part.rows is None else one.part.rows
+        rows[i][own] = starts[one.number] + one.positions
+        codes[i][own] = one.number
+    names = [str(key) for key in model.keys_]
+    return np.concatenate(rows), pd.Categorical.from_codes(np.concatenate(codes), categories=names)
+
+
+def score(
+    data: Any,
+    model: HarmonicAlignment,
+    label_key: str | None = None,
+    *,
+    n_neighbors: int = 5,
+    max_rows: int = 10_000,
+    alignment: str = "harmonic",
+) -> dict[str, float]:
+    """How good an alignment is, by measures that agree for every form of data.
+
+    Parameters
+    ----------
+    data, model
+        What `align` annotated, and what it returned.
+    label_key
+        Column of obs with labels that were not used for the alignment, such as cell types; rows
+        without one are left out of what labels are needed for.
+    n_neighbors
+        Neighbours that vote on a label.
+    max_rows
+        Of larger datasets so many rows are drawn at random.
+    alignment
+        The `key_added` of `align`.
+
+    Returns
+    -------
+    measures
+        ``mixing``: from 0, apart, to 1, mixed as if at random. ``confidence``: mean support of the
+        rows. ``z``, ``p``, ``share``: significance, and the share of the signals that corresponds.
+        With labels, ``label_agreement`` of rows with their nearest rows of each other dataset (the mean,
+        and for every pair of datasets, of labels that both have), and ``mixing_within_labels``. Where
+        two datasets are the same rows by name, ``foscttm``: from 0, perfect, to 0.5, chance.
+    """
+    held = placed(data, model, alignment)
+    if len(held) < 2:
+        raise ValueError(f"data holds {len(held)} dataset(s) of the model; a score needs at least two")
+    rng = random_state_from(0)
+    kept = [np.sort(rng.permutation(len(one.positions))[:max_rows]) for one in held]
+    places = [model.embedding_[one.number][one.positions[k]] for one, k in zip(held, kept, strict=True)]
+    k = min(30, sum(map(len, places)) - 1)
+    out = {
+        "mixing": mixing_entropy(places, k),
+        "confidence": float(
+            np.mean(np.concatenate([model.confidence_[one.number][one.positions] for one in held]))
+        ),
+    }
+    if isinstance(model.model_, RefinedModel):
+        out |= {"z": model.significance_.z, "p": model.significance_.p, "share": model.share_}
+    if label_key is not None:
+        out |= _label_scores(held, kept, places, label_key, n_neighbors)
+    if len(held) == 2:
+        index = [one.part.take(one.part.adata.obs_names) for one in held]
+        if len(index[0]) == len(index[1]) and set(index[0]) == set(index[1]) and index[0].is_unique:
+            both = index[0][kept[0]]
+            z = [model.embedding_[one.number][one.positions] for one in held]
+            out["foscttm"] = foscttm(z[0][kept[0]], z[1][index[1].get_indexer(both)])
+    return {name: float(value) for name, value in out.items()}
+
+
+def _label_scores(
+    held: list[Placed], kept: list[Array], places: list[Array], key: str, k: int
+) -> dict[str, float]:
+    labels, rows, names = [], [], []
+    for one, chosen, z in zip(held, kept, places, strict=True):
+        column = one.part.take(lookup(f"obs of dataset {one.part.key!r}", one.part.adata.obs, key))
+        column = column.iloc[chosen]
+        present = np.asarray(column.notna())
+        if not present.any():
+            continue
+        labels.append(np.asarray(column.astype(str))[present])
+        rows.append(z[present])
+        names.append(str(one.part.key))
+    pairs = {}
+    for i, (train, of_train) in enumerate(zip(rows, labels, strict=True)):
+        for j, (test, of_test) in enumerate(zip(rows, labels, strict=True)):
+            both = np.isin(of_test, np.unique(of_train))
+            if i != j and both.any():
+                agreement = knn_label_agreement(
+                    train, of_train, test[both], of_test[both], min(k, len(train))
+                )
+                pairs[f"label_agreement {names[i]} → {names[j]}"] = agreement
+    if not pairs:
+        raise ValueError(f"obs[{key!r}]: no two datasets have a label in common")
+    mixing = mixing_entropy(rows, min(30, sum(map(len, rows)) - 1), labels=labels)
+    return {
+        "label_agreement": float(np.mean(list(pairs.values()))),
+        "mixing_within_labels": mixing,
+        **pairs,
+    }

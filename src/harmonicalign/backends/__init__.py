@@ -1,1 +1,0 @@
-"""Array engines: neighbours, eigenpairs and tall products for numpy, torch and Dask."""

@@ -1,5 +1,0 @@
-"""``python -m harmonicalign.cli``."""
-
-from harmonicalign.cli import main
-
-main()

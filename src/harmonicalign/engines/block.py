@@ -1,0 +1,170 @@
+"""Eigenpairs of large sparse operators on the CPU, a block of columns at a time.
+
+Lanczos reads the matrix for one column per step and spends most of its time keeping hundreds of long
+vectors orthogonal. A block of columns reads the matrix once for all of them; in an order of rows in which
+neighbours are near each other in memory, and shared between threads, its products are several times
+quicker per column.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from harmonicalign._typing import Array
+from harmonicalign.engines.chebyshev import block_width, filtered_subspace
+from harmonicalign.engines.coarse import coarser
+
+__all__ = ["block_eigenpairs", "threads"]
+
+
+_PIECE_ROWS = 8192
+"""Rows that a thread works on at a time (measured; fewer reload more of the block, many more share badly)."""
+
+_COARSE_ROWS, _COARSE_SHARE, _COARSE_TOL = 50_000, 16, 3e-3
+"""Operators with more rows start from the eigenvectors of one with at most a sixteenth of the rows."""
+
+_START_NOISE = 0.5
+"""Random share of such a start: pairs that the coarse operator does not know are found from it."""
+
+
+def threads() -> int:
+    """Threads to use: the cores this process may run on, or fewer if OMP_NUM_THREADS says so."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
+
+
+def block_eigenpairs(
+    operator: sp.csr_matrix, k: int, *, deflate: sp.csr_matrix, seed: int, tol: float
+) -> tuple[Array, Array]:
+    """The k largest eigenpairs besides those of `deflate`, largest first, vectors in float32.
+
+    Parameters
+    ----------
+    operator
+        Symmetric, sparse, spectrum within [−1, 1].
+    k
+        Number of pairs.
+    deflate
+        Orthonormal eigenvectors that are left out, (n, c).
+    seed
+        Seed of the first block.
+    tol
+        Largest residual ``‖A ψ − λ ψ‖``.
+    """
+    order = reverse_cuthill_mckee(operator, symmetric_mode=True)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order), dtype=order.dtype)
+    matrix = sp.csr_matrix(operator, dtype=np.float32)[order]
+    matrix.indices = place[matrix.indices]
+    matrix.has_sorted_indices = False  # and need not have: products are as quick
+    known = sp.csr_matrix(deflate[order], dtype=np.float32)
+    start = _coarse_start(matrix, known, k, seed) if len(order) > _COARSE_ROWS else None
+    with ThreadPoolExecutor(threads()) as pool:
+        space = _Space(matrix, known, seed, pool)
+        del matrix
+        values, block = filtered_subspace(space, k, tol=tol, start=start)
+    return values, block[place]
+
+
+def _coarse_start(
+    matrix: sp.csr_matrix, known: sp.csr_matrix, k: int, seed: int
+) -> tuple[Array, float] | None:
+    """First block from the eigenvectors of a coarser operator, and a bound that the k-th eigenvalue exceeds.
+
+    The coarse operator is a compression of the fine one, so its eigenvalues lie below the fine ones; twice
+    its last one's distance from 1 leaves room. None where a coarse operator would have too few rows.
+    """
+    n, width = matrix.shape[0], block_width(k)
+    small, carry = coarser(matrix, known, n // _COARSE_SHARE)
+    taken = width - 8
+    if small.shape[0] < 10 * width:
+        return None
+    values, vectors = block_eigenpairs(small, taken, deflate=carry.T @ known, seed=seed, tol=_COARSE_TOL)
+    block = np.random.default_rng(seed).standard_normal((n, width), dtype=np.float32)
+    block *= np.float32(_START_NOISE / np.sqrt(n))
+    block[:, :taken] += carry @ vectors
+    return block, 2 * float(values[-1]) - 1
+
+
+class _Space:
+    """Blocks as float32 arrays; products run piece by piece in threads, so their sums keep one order.
+
+    The known eigenvectors, with eigenvalue 1, are moved to 0: where the others lie well below 1, a filter
+    would raise rounding errors along them above everything else.
+    """
+
+    known_value = 0.0
+
+    def __init__(self, matrix: sp.csr_matrix, known: sp.csr_matrix, seed: int, pool: Any) -> None:
+        self.starts = range(0, matrix.shape[0], _PIECE_ROWS)
+        self.pieces = [matrix[start : start + _PIECE_ROWS] for start in self.starts]
+        self.known_pieces = [known[start : start + _PIECE_ROWS] for start in self.starts]
+        self.shape, self.known, self.pool = matrix.shape, known, pool
+        self.rng = np.random.default_rng(seed)
+
+    def apply(
+        self,
+        x: Array,
+        z: Array | None = None,
+        *,
+        alpha: float = 1.0,
+        beta: float = 0.0,
+        gamma: float = 0.0,
+        out: Array | None = None,
+    ) -> Array:
+        result = np.empty_like(x) if out is None else out
+        along = self._along(x)
+
+        def work(start: int, piece: sp.csr_matrix, known: sp.csr_matrix) -> None:
+            rows = slice(start, start + piece.shape[0])
+            y = piece @ x
+            y -= known @ along
+            if alpha != 1:
+                y *= np.float32(alpha)
+            if beta:
+                y += np.float32(beta) * x[rows]
+            if z is not None:
+                y += np.float32(gamma) * z[rows]
+            result[rows] = y
+
+        list(self.pool.map(work, self.starts, self.pieces, self.known_pieces))
+        return result
+
+    def random(self, width: int) -> Array:
+        return self.rng.standard_normal((self.shape[0], width), dtype=np.float32)
+
+    def _along(self, x: Array) -> Array:
+        """Products of the columns with the known eigenvectors."""
+
+        def part(start: int, known: sp.csr_matrix) -> Array:
+            return np.asarray(known.T @ x[start : start + _PIECE_ROWS])
+
+        return np.asarray(np.sum(list(self.pool.map(part, self.starts, self.known_pieces)), axis=0))
+
+    def remove_known(self, x: Array) -> None:
+        along = self._along(x)
+
+        def work(start: int, known: sp.csr_matrix) -> None:
+            x[start : start + _PIECE_ROWS] -= known @ along
+
+        list(self.pool.map(work, self.starts, self.known_pieces))
+
+    def gram(self, x: Array, y: Array) -> Array:
+        total = np.zeros((x.shape[1], y.shape[1]))
+        for start in self.starts:
+            rows = slice(start, start + _PIECE_ROWS)
+            total += x[rows].astype(np.float64).T @ y[rows].astype(np.float64)
+        return total
+
+    def norms(self, x: Array) -> Array:
+        return np.asarray(np.sqrt(np.einsum("ij,ij->j", x, x, dtype=np.float64)))
+
+    def lift(self, small: Array) -> Array:
+        return small.astype(np.float32)

@@ -1,0 +1,188 @@
+r"""Which features correspond: agreement of their spectral coefficients across two datasets.
+
+A feature that means the same on both sides has the same shape over the common manifold, so after
+the rotation T its Fourier coefficients agree. With ``x̂_s`` and ``ŷ_s`` the coefficients of signal s
+and Λ the eigenvalues, its score is
+
+.. math:: c_s = \mathrm{corr}(Λ \hat x_s,\; Λ T \hat y_s)
+
+and its weight grows with ``max(c_s, 0)²``. Scores of features paired with a wrong partner show what
+chance gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harmonicalign._typing import Array
+from harmonicalign.paper.align import orthogonalize
+
+__all__ = ["Correspondence", "correspondence", "learn_rotation", "scores"]
+
+
+_WRONG_PARTNERS = 500
+"""Signals that serve as wrong partners for all others."""
+
+_ENOUGH_PRESENCE = 0.01
+"""A signal of this presence is believed half by its own score, half by that of all others."""
+
+
+@dataclass(frozen=True)
+class Correspondence:
+    """What the features say about an alignment.
+
+    Attributes
+    ----------
+    scores
+        ``c_s`` of every signal, in [−1, 1].
+    weights
+        Weights that the alignment was found with: 1 for all if the columns explain the data as they are, else
+        ``w_s = max(c_s, 0)²``, raised to ``w_s + (1 − w_s)(4φ − 3)`` where the share φ is above three
+        quarters: where nearly all features correspond, so does one that says nothing of itself.
+    energy
+        How much a signal varies, smoothly, in both datasets (product of the norms of ``Λ x̂_s`` and
+        ``Λ ŷ_s``); signals that do not vary say nothing.
+    presence
+        How much a signal varies, smoothly, in either dataset (mean of the squares of these norms, each over
+        that of all signals).
+    p_values
+        Probability of a score at least as large with a wrong partner.
+    share
+        Share φ of the energy in features that correspond, by Storey's estimate: a feature that
+        does not correspond agrees less with its partner than with half of the wrong ones every
+        other time, one that does hardly ever.
+    """
+
+    scores: Array
+    weights: Array
+    energy: Array
+    presence: Array
+    p_values: Array
+    share: float
+
+    @property
+    def agreement(self) -> float:
+        """Mean of ``max(c_s, 0)⁴``, weighted by energy.
+
+        A few features that agree well count for more than many that agree a little.
+        """
+        total = self.energy.sum()
+        return float(self.energy @ np.maximum(self.scores, 0) ** 4 / total) if total > 0 else 0.0
+
+    @property
+    def belief(self) -> Array:
+        """How far every signal is believed to correspond, in [0, 1].
+
+        ``max(c_s, 0)²`` where the signal varies. One that hardly does in either dataset, as a pixel that is
+        blank in nearly all images or a gene that few cells express, says nothing for itself and nothing
+        against: it is believed as much as all signals are in the mean. One that varies in one dataset only
+        does not correspond.
+        """
+        own, total = np.maximum(self.scores, 0) ** 2, self.presence.sum()
+        if total == 0:
+            return np.zeros_like(own)
+        common = self.presence @ own / total
+        known = self.presence / (self.presence + _ENOUGH_PRESENCE)
+        return np.asarray(known * own + (1 - known) * common)
+
+
+def scores(rotation: Array, frequencies: Array, spectral_x: Array, spectral_y: Array) -> Array:
+    """Correlation ``c_s`` of every signal's coefficients across the datasets."""
+    a = frequencies[:, None] * spectral_x
+    b = frequencies[:, None] * (rotation @ spectral_y)
+    norm = np.linalg.norm(a, axis=0) * np.linalg.norm(b, axis=0)
+    return np.asarray(np.divide((a * b).sum(axis=0), norm, out=np.zeros(len(norm)), where=norm > 0))
+
+
+def learn_rotation(
+    band_weights: Array, frequencies: Array, spectral_x: Array, spectral_y: Array, n_iterations: int = 10
+) -> tuple[Array, Array, list[float]]:
+    """Rotation and feature weights that agree with each other, by alternation.
+
+    All features count alike at first; then each counts as much as its coefficients agree under
+    the current rotation. Stops when the weights no longer change.
+
+    Returns
+    -------
+    rotation, weights, history
+        `history` holds the objective, the weighted agreement ``Σ w_s c_s / Σ w_s``, of every step.
+    """
+    weights = np.ones(spectral_x.shape[1])
+    history: list[float] = []
+    rotation = np.eye(len(spectral_x), len(spectral_y))
+    for _ in range(n_iterations):
+        c = band_weights * ((spectral_x * weights) @ spectral_y.T)
+        rotation = orthogonalize(c, complete=False)[0]
+        found = scores(rotation, frequencies, spectral_x, spectral_y)
+        before, weights = weights, np.maximum(found, 0) ** 2
+        total = weights.sum()
+        history.append(float(weights @ found / total) if total > 0 else 0.0)
+        if total == 0:
+            weights = np.ones_like(weights)
+            break
+        if np.abs(weights - before).max() < 1e-3:
+            break
+    return rotation, weights, history
+
+
+def correspondence(
+    rotation: Array,
+    frequencies: Array,
+    spectral_x: Array,
+    spectral_y: Array,
+    random_state: np.random.RandomState,
+) -> Correspondence:
+    """Scores, weights and the share of what corresponds, under a given rotation."""
+    a, length_a = _unit_columns(frequencies[:, None] * spectral_x)
+    b, length_b = _unit_columns(frequencies[:, None] * (rotation @ spectral_y))
+    found, energy = (a * b).sum(axis=0), length_a * length_b
+    presence = (_relative_squares(length_a) + _relative_squares(length_b)) / 2
+    worse, p_values = _against_wrong_partners(a, b, found, random_state)
+    total = energy.sum()
+    share = float(np.clip(1 - 2 * energy[worse].sum() / total, 0, 1)) if total > 0 else 0.0
+    weights = np.maximum(found, 0) ** 2
+    weights += (1 - weights) * max(0.0, 4 * share - 3)
+    if not weights.any():
+        weights = np.ones_like(weights)
+    return Correspondence(found, weights, energy, presence, p_values, share)
+
+
+def _unit_columns(x: Array) -> tuple[Array, Array]:
+    """Columns at unit length, and their lengths; columns of zeros stay zero."""
+    length = np.linalg.norm(x, axis=0)
+    return np.divide(x, length, out=np.zeros_like(x), where=length > 0), length
+
+
+def _relative_squares(length: Array) -> Array:
+    """Squares of lengths over their mean."""
+    if not length.any():
+        return length
+    squares = (length / length.max()) ** 2
+    return np.asarray(squares / squares.mean())
+
+
+def _against_wrong_partners(
+    a: Array, b: Array, found: Array, random_state: np.random.RandomState
+) -> tuple[Array, Array]:
+    """Which signals agree less with their partner than with half of the wrong ones, and p-values.
+
+    The first is judged signal by signal, because some agree with everything; the p-values are taken
+    from the wrong partners of all signals together, for which a single signal has too few.
+    """
+    d = a.shape[1]
+    if d == 1:
+        return np.zeros(1, dtype=bool), np.full(1, 0.5)  # a single signal has no wrong partner
+    wrong = random_state.permutation(d)[:_WRONG_PARTNERS]
+    own = np.zeros((d, len(wrong)), dtype=bool)
+    own[wrong, np.arange(len(wrong))] = True
+    better, null = np.zeros(d), []
+    for one, other in ((a, b), (b, a)):
+        agreement = one.T @ other[:, wrong]
+        better += ((agreement >= found[:, None]) & ~own).sum(axis=1)
+        null.append(agreement[~own])
+    pooled = np.sort(np.concatenate(null))
+    above = pooled.size - np.searchsorted(pooled, found, side="left")
+    n_wrong = 2 * (len(wrong) - own.sum(axis=1))
+    return better > n_wrong / 2, (above + 1) / (pooled.size + 1)

@@ -1,0 +1,147 @@
+r"""Features that relate to each other alike in two datasets, found before anything is aligned.
+
+What corresponds is correlated alike: two markers of one kind of cell rise together in both datasets,
+however the rows are turned or moved. So each feature s has a profile ``r_s`` in either dataset, its
+correlations with the other features, and of its square with them and of it with theirs. Profiles agree
+by
+
+.. math:: c_s = \frac{\sum_t w_t\, r_{st} \cdot r'_{st}}
+                     {\sqrt{\sum_t w_t\, |r_{st}|^2 \; \sum_t w_t\, |r'_{st}|^2}},
+          \qquad w_t = \max(c_t, 0)^2,
+
+in which features count as much as they agree themselves; some steps from equal weights find both.
+Squares matter: few features have few correlations, and a mixture of features can have nearly those of a
+true one, but it is less skewed. They also tell which way features go: if all change sign in one dataset,
+correlations stay and those of squares with features change theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from harmonicalign._typing import Array
+from harmonicalign.inputs.rows import dense_columns
+
+__all__ = ["Relations", "column_variances", "relate"]
+
+
+_MOST = 500
+"""Features that take part at most, those that vary most in both datasets: others are mostly noise."""
+
+_CLIPPED = 3.0
+"""Squares are of values up to so many standard deviations, so that they do not hang on a few rows."""
+
+_STEPS = 10
+"""Steps between scores and weights; more change nothing (measured up to thirty)."""
+
+_OPPOSED = 0.1
+"""Squares that disagree by so much, for an agreement of 1 between features, mean opposite signs. Of 576 pairs
+made of nine real datasets none disagreed by more than 0.04; of 46 more, negated, none by less than 0.3."""
+
+
+@dataclass(frozen=True)
+class Relations:
+    """How the features of two datasets relate to each other in either.
+
+    Attributes
+    ----------
+    features
+        Numbers of the features that take part, (m,).
+    n_features
+        How many there are in all.
+    x, y
+        Correlations between features, of their squares with features, and of features with squares, in
+        the first and the second dataset, (3, m, m); zero between a feature and itself.
+    skew
+        How far squares and features vary together alike, for an agreement of 1 between features.
+    """
+
+    features: Array
+    n_features: int
+    x: Array
+    y: Array
+    skew: float
+
+    @property
+    def opposed(self) -> bool:
+        """Whether features that relate to each other alike seem to go opposite ways."""
+        return self.skew < -_OPPOSED
+
+    def negated(self) -> Relations:
+        """The relations if all features of the second dataset changed their sign."""
+        signs = np.array([1, -1, -1], dtype=self.y.dtype)
+        return replace(self, y=self.y * signs[:, None, None], skew=-self.skew)
+
+    def scores(self, partners: Array | None = None) -> Array:
+        """Agreement ``c_s`` of the features' profiles, in [−1, 1].
+
+        Parameters
+        ----------
+        partners
+            For each feature, the number in `features` of the one it is compared with in the second
+            dataset, a permutation; None compares it with itself.
+        """
+        y = self.y if partners is None else self.y.take(partners, axis=1).take(partners, axis=2)
+        return _scores(self.x, y)
+
+    def weights(self) -> Array:
+        """``max(c_s, 0)²`` of all features, 0 for those that do not take part; 1 where none agrees."""
+        out = np.zeros(self.n_features)
+        out[self.features] = np.maximum(self.scores(), 0) ** 2
+        return out if out.any() else np.ones(self.n_features)
+
+
+def relate(x: Any, y: Any) -> Relations:
+    """Relations of the features of two datasets, dense or sparse matrices with the same columns."""
+    spread = column_variances(x) * column_variances(y)
+    features = np.sort(np.argsort(-spread, kind="stable")[:_MOST])
+    (rx, square_x), (ry, square_y) = _correlations(x, features), _correlations(y, features)
+    # Weights by correlations alone, which do not know the signs. Squares enter as they vary: those of
+    # features without skew hardly do, and what is left of them is chance.
+    weights = np.maximum(_scores(rx[:1], ry[:1]), 0) ** 2
+    alike = weights @ (rx[0] * ry[0]) @ weights
+    skew = (weights * square_x * square_y) @ (rx[1] * ry[1]) @ weights
+    return Relations(features, len(spread), rx, ry, float(skew / alike) if alike > 0 else 0.0)
+
+
+def _scores(x: Array, y: Array) -> Array:
+    """Agreement of profiles, tables (a, m, m) of relations in two datasets."""
+    both = np.einsum("ast,ast->st", x, y)
+    squares_x, squares_y = np.einsum("ast,ast->st", x, x), np.einsum("ast,ast->st", y, y)
+    found = weights = np.ones(len(both), dtype=both.dtype)
+    for _ in range(_STEPS):
+        norm = np.sqrt((squares_x @ weights) * (squares_y @ weights))
+        found = np.divide(both @ weights, norm, out=np.zeros_like(norm), where=norm > 0)
+        weights = np.maximum(found, 0) ** 2
+    return np.asarray(found, dtype=np.float64)
+
+
+def column_variances(signals: Any) -> Array:
+    """Variance of every column of a dense or sparse matrix."""
+    if not sp.issparse(signals):
+        return np.asarray(signals.var(axis=0))
+    mean = np.asarray(signals.mean(axis=0)).ravel()
+    square = np.asarray(signals.multiply(signals).mean(axis=0)).ravel()
+    return np.asarray(np.maximum(square - mean**2, 0))
+
+
+def _correlations(signals: Any, features: Array) -> tuple[Array, Array]:
+    """Correlations of features and squares, (3, m, m), in single precision; spreads of the squares, (m,)."""
+    z = _standardised(dense_columns(signals, features))
+    square = np.clip(z, -_CLIPPED, _CLIPPED) ** 2
+    with_squares = _standardised(square).T @ z / len(z)
+    out = np.stack([z.T @ z / len(z), with_squares, with_squares.T]).astype(np.float32)
+    out[:, np.arange(len(features)), np.arange(len(features))] = 0
+    return out, square.std(axis=0)
+
+
+def _standardised(x: Array) -> Array:
+    """Columns of mean 0 and variance 1; those that do not vary are zero."""
+    size = np.abs(x).max(axis=0)
+    x = x - x.mean(axis=0)
+    spread = x.std(axis=0)
+    return np.asarray(np.divide(x, spread, out=np.zeros_like(x), where=spread > 1e-9 * size))

@@ -1,0 +1,56 @@
+"""Links between different features: which signal of one dataset goes with which of another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from harmonicalign._typing import Array
+
+__all__ = ["link_signals"]
+
+
+def link_signals(links: Any, x: Any, y: Any, *others: Any) -> tuple[Array, Array]:
+    """Columns of two datasets' signals, side by side by link.
+
+    A link is kept if it is the strongest of its row or of its column: each signal has its best
+    partner, both ways round, and a table of many weak links does not drown the strong ones. Which of
+    the kept links hold is then learned like any other correspondence.
+
+    Parameters
+    ----------
+    links
+        Weights ≥ 0 between the signals of the first and those of the second dataset, (d_x, d_y),
+        dense or sparse; 0 is no link.
+    x, y
+        Signals of the two datasets.
+    others
+        There must be none.
+
+    Returns
+    -------
+    columns
+        For each of the two, the column numbers to take.
+    """
+    if others:
+        raise ValueError(f"links joins the features of two datasets, but there are {2 + len(others)}")
+    try:
+        matrix = sp.csr_matrix(links)
+    except (TypeError, ValueError) as error:
+        raise ValueError("links must be a matrix of numbers, first signals by second signals") from error
+    expected = (x.shape[1], y.shape[1])
+    if matrix.shape != expected:
+        raise ValueError(f"links has shape {matrix.shape}; the datasets' signals make it {expected}")
+    if matrix.dtype.kind not in "fiub" or not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
+        raise ValueError("links must hold finite numbers that are not negative")
+    matrix.eliminate_zeros()
+    if not matrix.nnz:
+        raise ValueError("links holds no link; give a positive weight where two signals go together")
+    coo = matrix.tocoo()
+    best_of_row = np.asarray(matrix.max(axis=1).todense()).ravel()[coo.row]
+    best_of_column = np.asarray(matrix.max(axis=0).todense()).ravel()[coo.col]
+    kept = (coo.data == best_of_row) | (coo.data == best_of_column)
+    order = np.lexsort((coo.col[kept], coo.row[kept]))
+    return coo.row[kept][order].astype(np.int64), coo.col[kept][order].astype(np.int64)

@@ -1,0 +1,81 @@
+"""Recognising rows that were seen before, exactly and without comparing all with all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from harmonicalign._typing import Array
+from harmonicalign.engines import cpu
+
+__all__ = ["dense_columns", "find_rows", "same_matrix"]
+
+
+_BLOCK = 1 << 16
+"""Entries hashed at once: few enough to stay in the cache."""
+
+
+def find_rows(known: Any, rows: Any) -> Array:
+    """For every row its number among `known` rows, or −1; equality is exact, entry by entry.
+
+    Rows are matched by a 64-bit hash and then compared. The hash is a sum over
+    the entries to which a zero adds nothing, so sparse and dense rows have the same hash.
+    """
+    if known.shape[1] != rows.shape[1]:
+        return np.full(rows.shape[0], -1)
+    multipliers = np.random.RandomState(0).randint(1, 2**63, known.shape[1], dtype=np.uint64) | np.uint64(1)
+    hashes, wanted = _hashes(known, multipliers), _hashes(rows, multipliers)
+    order = np.argsort(hashes, kind="stable")
+    position = np.searchsorted(hashes[order], wanted)
+    candidate = order[np.minimum(position, len(order) - 1)]
+    found = np.flatnonzero(hashes[candidate] == wanted)
+    out = np.full(rows.shape[0], -1)
+    equal = _equal_rows(known[candidate[found]], rows[found])
+    out[found[equal]] = candidate[found[equal]]
+    return out
+
+
+def same_matrix(a: Any, b: Any) -> bool:
+    """Whether two matrices, dense or sparse, are equal in every entry."""
+    return a is b or (a.shape == b.shape and bool(_equal_rows(a, b).all()))
+
+
+def _hashes(x: Any, multipliers: Array) -> Array:
+    if sp.issparse(x):
+        csr = x.tocsr()
+        terms = _bits(csr.data) * multipliers[csr.indices]
+        sums = np.concatenate([[np.uint64(0)], np.cumsum(terms, dtype=np.uint64)])
+        return np.asarray(sums[csr.indptr[1:]] - sums[csr.indptr[:-1]])
+    out = np.empty(len(x), dtype=np.uint64)
+
+    def add_up(rows: slice) -> None:
+        out[rows] = (_bits(x[rows]) * multipliers).sum(axis=1, dtype=np.uint64)
+
+    step = max(1, _BLOCK // x.shape[1])
+    cpu.in_threads(add_up, [slice(start, start + step) for start in range(0, len(x), step)])
+    return out
+
+
+def _bits(values: Array) -> Array:
+    # Adding 0.0 turns −0 into 0, so that equal numbers have equal bits.
+    bits = np.ascontiguousarray(values.astype(np.float64) + 0.0).view(np.uint64)
+    # Whole numbers differ in their highest bits alone, which a product would lose: spread them. 0 stays 0.
+    bits ^= bits >> np.uint64(32)
+    bits *= np.uint64(0x9E3779B97F4A7C15)
+    bits ^= bits >> np.uint64(29)
+    return bits
+
+
+def _equal_rows(a: Any, b: Any) -> Array:
+    """Which rows of two matrices of the same shape are equal in every entry."""
+    if sp.issparse(a) or sp.issparse(b):
+        return np.asarray(np.asarray((sp.csr_matrix(a) != sp.csr_matrix(b)).sum(axis=1)).ravel() == 0)
+    return np.asarray((a == b).all(axis=1))
+
+
+def dense_columns(signals: Any, chosen: Array) -> Array:
+    """Some columns of the signals as a plain array."""
+    part = signals if len(chosen) == signals.shape[1] else signals[:, chosen]
+    return np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64)

@@ -1,0 +1,139 @@
+"""Parameters that a fit settles from the data, each with the reason for its value."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harmonicalign.inputs.validate import check_integer, check_number
+
+__all__ = ["Settings", "resolve"]
+
+logger = logging.getLogger("harmonicalign")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Values in force for one fit; `reasons` says where each came from."""
+
+    n_neighbors: list[int]
+    n_pca: list[int | None]
+    n_harmonics: list[int]
+    n_bands: int
+    t: float
+    calibrate: bool
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+def resolve(
+    shapes: Sequence[tuple[int, int]],
+    *,
+    method: str,
+    n_neighbors: Any,
+    n_pca: Any,
+    n_harmonics: Any,
+    n_bands: Any,
+    t: Any,
+    calibrate: Any,
+) -> Settings:
+    """Settle every parameter for datasets of the given shapes.
+
+    "auto" is settled by rule; a number is kept where a dataset has room for it and reduced, with
+    a warning, where it has not. Every decision is logged.
+    """
+    reasons: dict[str, str] = {}
+    paper = method == "paper"
+    neighbours = [_neighbours(n_neighbors, n, i, paper, reasons) for i, (n, _) in enumerate(shapes)]
+    widths = [_pca_width(n_pca, n, d, paper, reasons) for n, d in shapes]
+    harmonics = [_harmonics(n_harmonics, n, i, paper, reasons) for i, (n, _) in enumerate(shapes)]
+    if isinstance(n_bands, str) and n_bands == "auto":
+        bands = 8
+        reasons["n_bands"] = "8: the paper's choice"
+    else:
+        bands = check_integer("n_bands", n_bands, minimum=1)
+        reasons["n_bands"] = "as given"
+    if isinstance(t, str) and t == "auto":
+        time = 1.0
+        reasons["t"] = "1: the paper's choice"
+    else:
+        time = check_number("t", t, minimum=0)
+        reasons["t"] = "as given"
+    if isinstance(calibrate, str) and calibrate == "auto":
+        calibrate = not paper
+        reasons["calibrate"] = "the paper compares eigenvalues as they are" if paper else "sizes may differ"
+    elif not isinstance(calibrate, bool):
+        raise ValueError(f"calibrate must be True, False or 'auto', got {calibrate!r}")
+    settings = Settings(neighbours, widths, harmonics, bands, time, calibrate, reasons)
+    for name, reason in reasons.items():
+        logger.info("%s = %s (%s)", name, getattr(settings, name), reason)
+    return settings
+
+
+def _neighbours(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str]) -> int:
+    most = n - 1
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f"n_neighbors is {value!r}; expected 'auto' or a whole number")
+        if not paper:
+            reasons["n_neighbors"] = "a third of the root of the rows, between 5 and 15"
+            return min(most, int(np.clip(round(n**0.5 / 3), 5, 15)))
+        # A fixed share of the rows spans the same distance however densely the manifold is sampled, so
+        # datasets of unequal size get like spectra.
+        reasons["n_neighbors"] = "4 % of the rows, at least 5, at most 400"
+        return min(most, 400, max(5, n // 25))
+    return reduced("n_neighbors", check_integer("n_neighbors", value, minimum=1), most, i, reasons)
+
+
+def _pca_width(value: Any, n: int, d: int, paper: bool, reasons: dict[str, str]) -> int | None:
+    if value is None:
+        reasons["n_pca"] = "as given"
+        return None
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f"n_pca is {value!r}; expected 'auto', None or a whole number")
+        width = 100 if paper else 50
+        reasons["n_pca"] = f"{width} principal components where there are more columns"
+    else:
+        reasons["n_pca"] = "as given"
+        width = check_integer("n_pca", value, minimum=1)
+    return width if width < min(n, d) else None
+
+
+def _harmonics(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str]) -> int:
+    most = n - 1
+    if value is None:
+        reasons["n_harmonics"] = "all, as asked"
+        return most
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f"n_harmonics is {value!r}; expected 'auto', None or a whole number")
+        if not paper:
+            reasons["n_harmonics"] = "50, but at most a quarter of the rows"
+            return min(most, 50, max(2, n // 4))
+        reasons["n_harmonics"] = "100, or one less than the rows where there are fewer"
+        return min(most, 100)
+    number = check_integer("n_harmonics", value, minimum=1)
+    if number > most:
+        raise ValueError(
+            f"n_harmonics is {number}, but dataset {i} has {n} rows and so at most {most} harmonics; lower it"
+        )
+    reasons["n_harmonics"] = "as given"
+    return number
+
+
+def reduced(name: str, value: int, most: int, i: int, reasons: dict[str, str]) -> int:
+    """`value`, or the most that dataset i has room for, with a warning."""
+    reasons[name] = "as given"
+    if value > most:
+        warnings.warn(
+            f"{name} is {value}, but dataset {i} has only {most} rows beside each row; using {most} there",
+            UserWarning,
+            stacklevel=6,
+        )
+        reasons[name] = "as given, reduced where a dataset is smaller"
+    return min(value, most)

@@ -1,0 +1,92 @@
+"""Anchors: a soft pairing of rows of two datasets, from mutual neighbours and from pairs the user knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from harmonicalign._typing import Array
+from harmonicalign.engines import cpu
+
+__all__ = ["known_pairs", "masses", "mutual_neighbours"]
+
+
+def mutual_neighbours(
+    x: Array, y: Array, k: int = 10, *, known: sp.csr_matrix | None = None, n_balance: int = 10
+) -> sp.csr_matrix:
+    """Soft pairing Π of rows that are among each other's k nearest in a joint space.
+
+    Pairs weigh ``exp(-d²/m)`` with m their median squared distance, and are then balanced by
+    Sinkhorn's iteration so that no row, however central, takes part more than others. Rows with
+    no mutual neighbour stay unpaired: nothing is forced to overlap.
+
+    Parameters
+    ----------
+    x, y
+        Coordinates of the two datasets in one space.
+    k
+        Neighbours in each direction.
+    known
+        Pairs known beforehand, (n_x, n_y); their rows take part in no other pair.
+    n_balance
+        Iterations of the balancing.
+
+    Returns
+    -------
+    pairing
+        (n_x, n_y), non-negative; columns of paired rows sum to one.
+    """
+    k = min(k, len(x), len(y))
+    forward = _neighbour_matrix(cpu.nearest(y, k, x, exact=False)[1], len(y))
+    backward = _neighbour_matrix(cpu.nearest(x, k, y, exact=False)[1], len(x))
+    i, j = forward.multiply(backward.T).nonzero()
+    squared = ((x[i] - y[j]) ** 2).sum(axis=1)
+    middle = float(np.median(squared)) if squared.size else 0.0
+    weights = np.exp(-squared / middle) if middle > 0 else np.ones(len(squared))
+    pairing = sp.csr_matrix((weights, (i, j)), shape=(len(x), len(y)))
+    if known is not None:
+        free_x = np.asarray(known.sum(axis=1)).ravel() == 0
+        free_y = np.asarray(known.sum(axis=0)).ravel() == 0
+        pairing = (
+            sp.diags_array(free_x.astype(float)) @ pairing @ sp.diags_array(free_y.astype(float)) + known
+        )
+    for _ in range(n_balance):
+        pairing = sp.diags_array(_inverse(pairing.sum(axis=1))) @ pairing
+        pairing = pairing @ sp.diags_array(_inverse(pairing.sum(axis=0)))
+    return sp.csr_matrix(pairing)
+
+
+def masses(pairing: sp.csr_matrix) -> tuple[Array, Array]:
+    """How much each row of either side takes part in a pairing; both sum to one."""
+    of_x = np.asarray(pairing.sum(axis=1), dtype=np.float64).ravel()
+    of_y = np.asarray(pairing.sum(axis=0), dtype=np.float64).ravel()
+    return of_x / of_x.sum(), of_y / of_y.sum()
+
+
+def known_pairs(pairs: Any, n_x: int, n_y: int) -> sp.csr_matrix:
+    """Pairs of row numbers, (m, 2), as a pairing matrix."""
+    array = np.asarray(pairs)
+    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"anchors has shape {array.shape} and type {array.dtype}; expected whole numbers, one pair "
+            "(row of the first dataset, row of the second) per line"
+        )
+    if len(array) and (array.min() < 0 or (array.max(axis=0) >= (n_x, n_y)).any()):
+        raise ValueError(f"anchors names rows outside the datasets, which have {n_x} and {n_y} rows")
+    matrix = sp.csr_matrix((np.ones(len(array)), (array[:, 0], array[:, 1])), shape=(n_x, n_y))
+    matrix.sum_duplicates()
+    matrix.data[:] = 1  # a pair given twice counts once
+    return matrix
+
+
+def _neighbour_matrix(indices: Array, n_columns: int) -> sp.csr_matrix:
+    n, k = indices.shape
+    return sp.csr_matrix((np.ones(n * k), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n_columns))
+
+
+def _inverse(sums: Any) -> Array:
+    """One over each sum; rows without any weight stay at zero."""
+    values = np.asarray(sums, dtype=np.float64).ravel()
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 1e-300)

@@ -1,0 +1,230 @@
+r"""Maps of the datasets' rows into joint coordinates: of principal components, and of weighted signals.
+
+Principal components of one dataset go into those of another by an orthogonal map, the polar factor of
+their cross-covariance C, to which anchors Π and the signals both testify,
+
+.. math::
+    C = P_X^T\, Π\, P_Y + \tfrac12 \left( P_X^T\, \hat P_Y + \hat P_X^T\, P_Y \right),
+    \qquad \hat P_Y = S_X (S_Y^T S_Y + r I)^{-1} S_Y^T P_Y,
+
+where the hats are what a row's weighted signals S say of the components it would have in the other
+dataset, by a regression there. Anchors know of all directions, but pair rows that are only alike;
+signals pair nothing, but know only the directions that depend on them. Each counts for little where it
+knows little. (Π has total mass one here, and the rows of both sums count as much as they take part in it.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from harmonicalign._typing import Array, Pair
+from harmonicalign.evidence.correspondence import Correspondence
+from harmonicalign.inputs.rows import dense_columns
+from harmonicalign.method.anchors import masses
+from harmonicalign.paper.harmonics import Harmonics
+from harmonicalign.paper.reduction import leading_axes
+
+__all__ = [
+    "LinearMap",
+    "Side",
+    "blend",
+    "component_maps",
+    "directions",
+    "length_kept",
+    "reversed_maps",
+    "ridge_regression",
+    "signal_maps",
+    "typical_length",
+    "unit_rows",
+    "weighted_axes",
+]
+
+
+N_AXES = 50
+"""Principal components of the weighted signals."""
+
+MOST_SIGNALS = 4000
+"""Above this many signals only those with the most shared, weighted energy enter the joint space."""
+
+LONGEST = 1e3
+"""Rows that keep their length are at most so many typical lengths long, whatever new rows may hold."""
+
+_MOST_GAIN = 4.0
+"""A direction's spread may differ between datasets; it is matched up to this factor, not beyond."""
+
+_RIDGE = 0.3
+"""Ridge of what signals say of components: weak signals, many of which do not correspond, say little."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One dataset as the refinement sees it: some of its rows, in three descriptions.
+
+    Attributes
+    ----------
+    components
+        Principal components P of the representation, (n, p).
+    signals
+        Signals, (n, d), dense or CSR.
+    harmonics
+        Harmonics of the graph over the same rows.
+    """
+
+    components: Array
+    signals: Any
+    harmonics: Harmonics
+
+    def spectral(self) -> Array:
+        """Fourier coefficients of the centred signals, (k, d)."""
+        mean = np.asarray(self.signals.mean(axis=0)).ravel()
+        return self.harmonics.gft(self.signals) - np.outer(self.harmonics.psi.sum(axis=0), mean)
+
+
+@dataclass(frozen=True)
+class LinearMap:
+    """``rows ↦ rows · matrix + shift``, for dense and sparse rows."""
+
+    matrix: Array
+    shift: Array
+
+    def apply(self, rows: Any) -> Array:
+        """Image of the rows."""
+        return np.asarray(rows @ self.matrix) + self.shift
+
+    def apply_on(self, device: Any, rows: Any) -> Any:
+        """The same on a device of torch; sparse rows are multiplied here, dense ones there."""
+        from harmonicalign.engines.torch_joint import to_device
+
+        if sp.issparse(rows):
+            return to_device(self.apply(rows), device)
+        return to_device(rows, device) @ to_device(self.matrix, device) + to_device(self.shift, device)
+
+
+def unit_rows(x: Array) -> Array:
+    """Rows scaled to unit length; a row of zeros stays zero."""
+    length = np.linalg.norm(x, axis=1, keepdims=True)
+    return np.asarray(np.divide(x, length, out=np.zeros_like(x), where=length > 0))
+
+
+def length_kept(width: int) -> float:
+    """How much of the length of rows of so many numbers is kept: from 1, all, to 0, only their direction.
+
+    Of many numbers the direction says nearly all, and does without what often differs between datasets,
+    as the depth of cells or the contrast of images. Of few it leaves out much: of two it is an angle.
+    """
+    return min(1.0, max(0.0, (10 - width) / 6))
+
+
+def typical_length(parts: Sequence[Array]) -> float:
+    """Median length of the rows of several datasets, where some of it is kept; else 1."""
+    if length_kept(parts[0].shape[1]) == 0:
+        return 1.0
+    return float(np.median(np.concatenate([np.linalg.norm(x, axis=1) for x in parts]))) or 1.0
+
+
+def directions(x: Array) -> Array:
+    """Rows, already divided by their `typical_length`, at unit length but for what is kept of theirs."""
+    kept = length_kept(x.shape[1])
+    if kept == 0:
+        return unit_rows(x)
+    length = np.minimum(np.linalg.norm(x, axis=1, keepdims=True), LONGEST)
+    return np.asarray(length**kept * unit_rows(x))
+
+
+def blend(q: Array, s: Array, balance: float) -> Array:
+    """Joint coordinates ``[(1 − b) Q, b S]`` with balance b, of rows at unit length, at unit length again."""
+    length = np.hypot(1 - balance, balance)
+    return np.hstack([(1 - balance) / length * q, balance / length * s])
+
+
+def component_maps(
+    sides: tuple[Side, Side], pairing: Any, signals: Pair | None = None
+) -> tuple[LinearMap, LinearMap]:
+    """Maps of both datasets' principal components into the first one's.
+
+    The orthogonal factor is the polar factor of their cross-covariance, both centred on their anchors;
+    a direction's spread over the anchors is matched as well, within bounds.
+
+    Parameters
+    ----------
+    sides
+        The two datasets.
+    pairing
+        Anchors Π between their rows.
+    signals
+        Both datasets' signals in one space, as `signal_maps` brings them there, if they are known to
+        correspond; None to go by the anchors alone.
+    """
+    mass_x, mass_y = masses(pairing)
+    mean_x, mean_y = mass_x @ sides[0].components, mass_y @ sides[1].components
+    px, py = sides[0].components - mean_x, sides[1].components - mean_y
+    cross = px.T @ (pairing @ py) / pairing.sum()
+    if signals is not None:
+        py_of_x = signals[0] @ ridge_regression(signals[1], py, _RIDGE)
+        px_of_y = signals[1] @ ridge_regression(signals[0], px, _RIDGE)
+        cross += ((px * mass_x[:, None]).T @ py_of_x + px_of_y.T @ (py * mass_y[:, None])) / 2
+    u, _, vt = scipy.linalg.svd(cross, full_matrices=False)
+    spread_x, spread_y = np.sqrt(mass_x @ (px @ u) ** 2), np.sqrt(mass_y @ (py @ vt.T) ** 2)
+    ratio = np.divide(spread_x, spread_y, out=np.ones_like(spread_x), where=spread_y > 0)
+    gain = np.clip(ratio, 1 / _MOST_GAIN, _MOST_GAIN)
+    matrix = (vt.T * gain) @ u.T
+    return LinearMap(np.eye(len(mean_x)), -mean_x), LinearMap(matrix, -mean_y @ matrix)
+
+
+def reversed_maps(maps: tuple[LinearMap, LinearMap], mean_y: Array) -> tuple[LinearMap, LinearMap]:
+    """Maps into the second dataset's components instead; `mean_y` is their mean over the anchors."""
+    mean_x, back = -maps[0].shift, np.linalg.pinv(maps[1].matrix)
+    return LinearMap(np.eye(len(mean_y)), -mean_y), LinearMap(back, -mean_x @ back)
+
+
+def ridge_regression(x: Array, y: Array, ridge: float, weights: Array | None = None) -> Array:
+    """Coefficients B of ``y ≈ x B + constant``.
+
+    Parameters
+    ----------
+    x, y
+        Rows of what is given and of what is wanted, (n, p) and (n, q).
+    ridge
+        Penalty of large coefficients, relative to the mean variance of the columns of x.
+    weights
+        How much every row counts; None for all alike.
+    """
+    weights = np.full(len(x), 1 / len(x)) if weights is None else weights / weights.sum()
+    x, y = x - weights @ x, y - weights @ y
+    weighted = (x * weights[:, None]).T
+    covariance = weighted @ x
+    covariance += ridge * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    # Least squares: columns that are all constant have no inverse.
+    return np.asarray(np.linalg.lstsq(covariance, weighted @ y, rcond=None)[0])
+
+
+def signal_maps(
+    sides: Sequence[Side], centres: Sequence[Array], found: Correspondence, random_state: int
+) -> tuple[LinearMap, ...]:
+    """Maps of every dataset's signals to the joint principal components of the weighted signals."""
+    return weighted_axes(sides, centres, found.weights, found.weights * found.energy, random_state)
+
+
+def weighted_axes(
+    sides: Sequence[Side], centres: Sequence[Array], weights: Array, worth: Array, random_state: int = 0
+) -> tuple[LinearMap, ...]:
+    """The same for given weights; where there are too many signals, those of most `worth` take part."""
+    chosen = np.arange(len(weights))
+    if len(weights) > MOST_SIGNALS:
+        chosen = np.sort(np.argsort(-worth, kind="stable")[:MOST_SIGNALS])
+    stacked = np.vstack(
+        [
+            (dense_columns(s.signals, chosen) - c[chosen]) * weights[chosen]
+            for s, c in zip(sides, centres, strict=True)
+        ]
+    )
+    axes = leading_axes(stacked, N_AXES, random_state)
+    matrix = np.zeros((len(weights), axes.shape[1]))
+    matrix[chosen] = weights[chosen, None] * axes
+    return tuple(LinearMap(matrix, -c @ matrix) for c in centres)

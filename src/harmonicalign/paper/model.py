@@ -1,0 +1,92 @@
+"""The published method as a fitted model: from datasets to coordinates, and where new rows go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harmonicalign._progress import Progress
+from harmonicalign._typing import Array
+from harmonicalign.inputs.settings import Settings
+from harmonicalign.paper.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
+from harmonicalign.paper.graph import kernel_graph
+from harmonicalign.paper.harmonics import Harmonics, harmonics
+from harmonicalign.paper.joint import synchronize, unified_blocks
+from harmonicalign.paper.reduction import Reduction, reduce_rows
+
+__all__ = ["PaperModel", "fit_paper"]
+
+
+@dataclass(frozen=True)
+class PaperModel:
+    """Harmonic Alignment as published: unified map, or a common frame.
+
+    Attributes
+    ----------
+    reductions
+        Principal components of every dataset's representation.
+    harmonics
+        Harmonics of every dataset.
+    alignment
+        Pairwise correlations and rotations.
+    frames
+        Rotations into a common frame; None for the unified map's blocks.
+    t
+        Diffusion time.
+    """
+
+    reductions: tuple[Reduction, ...]
+    harmonics: tuple[Harmonics, ...]
+    alignment: MultiAlignment
+    frames: tuple[Array, ...] | None
+    t: float
+
+    def coordinates(self) -> list[Array]:
+        """Aligned coordinates of every dataset's rows."""
+        return [self._rotate(i, h.phi) for i, h in enumerate(self.harmonics)]
+
+    def place(self, i: int, rows: Any, signals: Any) -> Array:
+        """Coordinates of rows of dataset i, by Nyström's extension of its harmonics."""
+        h = self.harmonics[i]
+        return self._rotate(i, h.extend(h.graph.extend(self.reductions[i].apply(rows))))
+
+    def _rotate(self, i: int, phi: Array) -> Array:
+        if self.frames is not None:
+            return np.asarray((phi * self.harmonics[i].frequencies ** self.t) @ self.frames[i])
+        rotations = [self.alignment.rotation(i, j) for j in range(len(self.harmonics))]
+        return unified_blocks(phi, rotations, [h.frequencies for h in self.harmonics], self.t)
+
+
+def fit_paper(
+    datasets: Sequence[Any],
+    signals: Sequence[Any],
+    names: Sequence[str],
+    settings: Settings,
+    kernel: dict[str, Any],
+    *,
+    first_band: int,
+    signal_pca: int | None,
+    common: bool,
+    seed: int,
+    progress: Progress,
+) -> PaperModel:
+    """Alg. HarmonicAlignment and Alg. MultiAlignment."""
+    reductions, found = [], []
+    for i, (data, name) in enumerate(zip(datasets, names, strict=True)):
+        with progress.stage(f"graph of {name}"):
+            reduction, rows = reduce_rows(data, settings.n_pca[i], seed)
+            graph = kernel_graph(rows, n_neighbors=settings.n_neighbors[i], **kernel)
+        with progress.stage(f"harmonics of {name}"):
+            found.append(harmonics(graph, settings.n_harmonics[i], random_state=seed, name=name))
+        reductions.append(reduction)
+    with progress.stage("alignment"):
+        if signal_pca is not None:
+            basis = joint_signal_basis(signals, signal_pca, seed)
+            signals = [np.asarray(s @ basis) for s in signals]
+        shared = calibrate(found) if settings.calibrate else tuple(found)
+        alignment = multi_align(shared, signals, n_bands=settings.n_bands, first_band=first_band)
+        frames = tuple(synchronize(alignment)) if common else None
+    return PaperModel(tuple(reductions), shared, alignment, frames, settings.t)

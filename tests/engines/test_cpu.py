@@ -1,0 +1,109 @@
+"""The engine of numpy, scipy and faiss: blocks and shortcuts against the plain computation."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from harmonicalign.engines import chebyshev, cpu
+
+
+def brute(x, queries, k):
+    distances = np.linalg.norm(queries[:, None].astype(float) - x[None], axis=2)
+    indices = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distances, indices, 1), indices
+
+
+def test_distances_between_two_sets_of_rows(rng, monkeypatch):
+    x, y = 1e6 + rng.randn(40, 5), 1e6 + rng.randn(30, 5)
+    y[7] = x[3]
+    expected = np.linalg.norm(x[:, None] - y[None], axis=2)
+    for size in (2**27, 2000):  # in one block and in many
+        monkeypatch.setattr(cpu, "_BLOCK_BYTES", size)
+        found = cpu.all_distances(x, y)
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+        assert found[3, 7] == 0
+
+
+def test_work_in_threads_is_all_done_and_its_errors_are_told(monkeypatch):
+    monkeypatch.setattr(cpu, "_BLOCK_BYTES", 80)
+    slices = cpu.row_slices(95, 8)
+    assert len(slices) == 10
+    out, seen = np.zeros(95), set()
+
+    def work(rows):
+        seen.add(threading.get_ident())
+        out[rows] += np.arange(rows.start, rows.stop)
+
+    cpu.in_threads(work, slices)
+    np.testing.assert_array_equal(out, np.arange(95))
+    assert threading.get_ident() not in seen
+    cpu.in_threads(work, slices[:1])
+    assert threading.get_ident() in seen  # one slice needs no thread
+
+    def fail(rows):
+        raise ValueError(f"rows {rows.start} and on")
+
+    with pytest.raises(ValueError, match="rows 0 and on"):
+        cpu.in_threads(fail, slices)
+
+
+def test_lists_are_searched_until_neighbours_are_found(rng, monkeypatch):
+    """Rows without structure are spread over many lists, far more than are searched at first."""
+    monkeypatch.setattr(cpu, "EXACT_PAIRS", 0)
+    x = rng.randn(5000, 25).astype(np.float32)
+    found = cpu.nearest_rows(x, 10, x[:300], exact=False)
+    _, expected = brute(x, x[:300], 10)
+    shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.indices, expected, strict=True)])
+    assert shared >= cpu.RECALL - 0.02
+    assert found.recall >= cpu.RECALL
+
+
+def test_queries_whose_lists_hold_too_few_rows_are_compared_with_all(rng, monkeypatch):
+    monkeypatch.setattr(cpu, "EXACT_PAIRS", 0)
+
+    def shallow(index, base, sample, k):
+        index.nprobe = 1
+        return 0.5
+
+    monkeypatch.setattr(cpu, "_probe_deep_enough", shallow)
+    x = rng.randn(5000, 3).astype(np.float32)
+    queries = rng.randn(50, 3).astype(np.float32)
+    k = 400  # more than any list holds
+    found = cpu.nearest_rows(x, k, queries, exact=False)
+    distances, _ = brute(x, queries, k)
+    np.testing.assert_allclose(found.distances, distances, rtol=1e-4, atol=1e-4)
+    assert (found.indices >= 0).all()
+
+
+class Diagonal:
+    """A diagonal operator on numpy's arrays, as the Chebyshev filter takes it."""
+
+    known_value = 0.0
+
+    def __init__(self, values):
+        self.values, self.rng = np.asarray(values, dtype=float)[:, None], np.random.RandomState(0)
+
+    def apply(self, x, z=None, *, alpha=1.0, beta=0.0, gamma=0.0, out=None):
+        return alpha * self.values * x + beta * x + (0 if z is None else gamma * z)
+
+    def random(self, width):
+        return self.rng.randn(len(self.values), width)
+
+    def gram(self, x, y):
+        return x.T @ y
+
+    def norms(self, x):
+        return np.linalg.norm(x, axis=0)
+
+
+@pytest.mark.parametrize("values", [[0.5] * 30, [0.9, -0.4, 0.1] * 10, [1.0, -1.0] * 15])
+def test_the_least_eigenvalue_is_found_where_few_steps_exhaust_the_operator(values):
+    """With three different eigenvalues, nothing is left after three steps."""
+    assert chebyshev._lower_bound(Diagonal(values)) == pytest.approx(min(values), abs=1e-4)
+
+
+def test_the_bound_lies_below_or_close_to_all_eigenvalues():
+    values = np.linspace(-0.8, 1, 300)
+    found = chebyshev._lower_bound(Diagonal(values))
+    assert -1 <= found <= -0.7
