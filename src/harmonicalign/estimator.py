@@ -21,11 +21,13 @@ from harmonicalign.evidence.significance import Significance, false_discovery
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.parse import Inputs, parse
 from harmonicalign.inputs.rows import find_rows
-from harmonicalign.inputs.settings import Settings, resolve
+from harmonicalign.inputs.settings import FitOptions, Settings, resolve
 from harmonicalign.inputs.validate import check_data, check_integer, random_state_from
 from harmonicalign.method import memory
 from harmonicalign.method.anchors import known_pairs
-from harmonicalign.method.model import RefinedModel, fit_refined, placed_confidence
+from harmonicalign.method.config import DEFAULT
+from harmonicalign.method.fit import fit_refined
+from harmonicalign.method.model import RefinedModel, placed_confidence
 from harmonicalign.paper.align import MultiAlignment
 from harmonicalign.paper.harmonics import Harmonics
 from harmonicalign.paper.joint import Joint, joint_geometry
@@ -376,7 +378,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             return model.alignment
         # Refinements have the parent first; here the smaller number comes first.
         pairs = {}
-        for i, refinement in model.refinements.items():
+        for i, refinement in model.pairs.items():
             j = model.space.parents[i]
             pairs[min(i, j), max(i, j)] = refinement.alignment if j < i else refinement.alignment.transposed
         return MultiAlignment(model.harmonics, pairs)
@@ -409,7 +411,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
     @property
     def history_(self) -> list[dict[str, Any]]:
         """The objective after every step of the refinement."""
-        refinements = self._refined().refinements
+        refinements = self._refined().pairs
         return [{"dataset": self.keys_[i], **step} for i, r in refinements.items() for step in r.history]
 
     def _fitted_model(self) -> PaperModel | RefinedModel:
@@ -457,7 +459,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         """Parameters in force for datasets of the given shapes."""
         return resolve(
             shapes,
-            method=method,
+            rules=None if method == "paper" else DEFAULT,
             n_neighbors=self.n_neighbors,
             n_pca=None if self.metric != "euclidean" else self.n_pca,
             n_harmonics=self.n_harmonics,
@@ -491,15 +493,14 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             raise ValueError(f"device={self.device!r} serves method='refined'; use device='cpu' with 'paper'")
         common: dict[str, Any] = {
             "names": [f"dataset {key!r}" for key in keys],
-            "settings": self.settings_,
-            "kernel": self._kernel_options(method),
-            "first_band": self.first_band,
-            "seed": self._seed,
+            "options": FitOptions(
+                self.settings_, self._kernel_options(method), self.first_band, self._seed, device
+            ),
             "progress": progress,
         }
         if method == "paper":
             return partial(fit_paper, signal_pca=self.signal_pca, common=self.frame == "common", **common)
-        return partial(fit_refined, anchors=anchors, n_landmarks=self.n_landmarks, device=device, **common)
+        return partial(fit_refined, anchors=anchors, n_landmarks=self.n_landmarks, **common)
 
     def _kernel_options(self, method: str) -> dict[str, Any]:
         paper = method == "paper"

@@ -21,13 +21,16 @@ from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.parse import Inputs, column_names
-from harmonicalign.inputs.settings import Settings
+from harmonicalign.inputs.settings import FitOptions, Settings, resolve
 from harmonicalign.inputs.validate import check_data
+from harmonicalign.method.config import MethodConfig
 from harmonicalign.method.embed import JointMap
+from harmonicalign.method.fit import add_dataset
 from harmonicalign.method.maps import LinearMap
-from harmonicalign.method.model import RefinedModel, add_dataset
-from harmonicalign.method.refine import Refinement
-from harmonicalign.method.space import JointSpace, LocalShift
+from harmonicalign.method.model import AddedRows, RefinedModel
+from harmonicalign.method.problem import PairAlignment
+from harmonicalign.method.shifts import LocalShift
+from harmonicalign.method.space import JointSpace
 from harmonicalign.paper.align import Alignment, MultiAlignment
 from harmonicalign.paper.graph import Graph
 from harmonicalign.paper.harmonics import Harmonics
@@ -56,7 +59,9 @@ _STORED = (
     PaperModel,
     RefinedModel,
     Reduction,
-    Refinement,
+    PairAlignment,
+    MethodConfig,
+    AddedRows,
     Settings,
     Significance,
 )
@@ -251,18 +256,28 @@ class AlignmentUses(DistributedFit):
             self._inputs.signals,
             rows,
             shared,
-            kernel=self._kernel_options("refined"),
-            n_bands=self.settings_.n_bands,
-            first_band=self.first_band,
+            FitOptions(
+                resolve(
+                    [rows.shape],
+                    rules=model.config,
+                    n_neighbors="auto",
+                    n_pca="auto",
+                    n_harmonics="auto",
+                    n_bands=self.settings_.n_bands,
+                    t=model.t,
+                    calibrate=True,
+                ),
+                self._kernel_options("refined"),
+                self.first_band,
+                self._seed,
+            ),
             n_landmarks=self.n_landmarks,
-            seed=self._seed,
         )
         self._inputs = self._inputs.with_dataset(key, rows, shared, column_names(X))
         self.keys_ = self._inputs.keys
         for name in ("joint_", "confidence_"):
             vars(self).pop(name, None)
-        placed = self.model_.place(len(self.keys_) - 1, rows, shared, together=True)
-        self.embedding_ = [*self.embedding_, placed]
+        self.embedding_ = [*self.embedding_, self.model_.coordinates()[-1]]
         return self.embedding_[-1]
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:

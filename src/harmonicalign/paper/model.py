@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from harmonicalign._progress import Progress
 from harmonicalign._typing import Array
-from harmonicalign.inputs.settings import Settings
+from harmonicalign.inputs.settings import FitOptions
 from harmonicalign.paper.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import Harmonics, harmonics
-from harmonicalign.paper.joint import synchronize, unified_blocks
+from harmonicalign.paper.joint import Joint, joint_geometry, synchronize, unified_blocks
 from harmonicalign.paper.reduction import Reduction, reduce_rows
 
 __all__ = ["PaperModel", "fit_paper"]
@@ -38,6 +38,12 @@ class PaperModel:
         Diffusion time.
     """
 
+    method: ClassVar[str] = "paper"
+
+    # What only the default method learns or measures.
+    correspondence: ClassVar[None] = None
+    significance: ClassVar[None] = None
+
     reductions: tuple[Reduction, ...]
     harmonics: tuple[Harmonics, ...]
     alignment: MultiAlignment
@@ -53,6 +59,39 @@ class PaperModel:
         h = self.harmonics[i]
         return self._rotate(i, h.extend(h.graph.extend(self.reductions[i].apply(rows))))
 
+    def joint_coordinates(self) -> list[Array]:
+        """The same as `coordinates`: all rows are in one space already."""
+        return self.coordinates()
+
+    def place_jointly(self, i: int, rows: Any, signals: Any) -> Array:
+        """The same as `place`."""
+        return self.place(i, rows, signals)
+
+    def joint_geometry(self, seed: int) -> Joint:
+        """Graph and harmonics over the aligned coordinates of all datasets."""
+        return joint_geometry(self.coordinates(), random_state=seed)
+
+    def confidence(self, datasets: Sequence[Any], signals: Sequence[Any], seed: int) -> None:
+        """None: the method has no measure of its own of how well datasets support each row's place."""
+
+    def parent_of(self, i: int) -> None:
+        """None: all pairs of datasets are aligned alike."""
+
+    def pair_of(self, i: int) -> None:
+        """None: no pair is aligned by the default."""
+
+    def significance_of(self, i: int) -> None:
+        """None: nothing is tested."""
+
+    def history(self) -> list[tuple[int, dict[str, Any]]]:
+        """Empty: there is one step."""
+        return []
+
+    def slim(self) -> PaperModel:
+        """Only what places rows: without the graphs' kernels."""
+        bare = [replace(h, graph=replace(h.graph, kernel=None)) for h in self.harmonics]
+        return replace(self, harmonics=tuple(bare))
+
     def _rotate(self, i: int, phi: Array) -> Array:
         if self.frames is not None:
             return np.asarray((phi * self.harmonics[i].frequencies ** self.t) @ self.frames[i])
@@ -64,16 +103,30 @@ def fit_paper(
     datasets: Sequence[Any],
     signals: Sequence[Any],
     names: Sequence[str],
-    settings: Settings,
-    kernel: dict[str, Any],
+    options: FitOptions,
     *,
-    first_band: int,
     signal_pca: int | None,
     common: bool,
-    seed: int,
     progress: Progress,
 ) -> PaperModel:
-    """Alg. HarmonicAlignment and Alg. MultiAlignment."""
+    """Alg. HarmonicAlignment and Alg. MultiAlignment.
+
+    Parameters
+    ----------
+    datasets, signals
+        Representation and signals of every dataset.
+    names
+        Their names, for messages.
+    options
+        What the user asked for.
+    signal_pca
+        Rank of a joint projection of the signals; None for none.
+    common
+        Whether rotations into one common frame are wanted.
+    progress
+        Told of every stage.
+    """
+    settings, kernel, seed, first_band = options.settings, options.kernel, options.seed, options.first_band
     reductions, found = [], []
     for i, (data, name) in enumerate(zip(datasets, names, strict=True)):
         with progress.stage(f"graph of {name}"):

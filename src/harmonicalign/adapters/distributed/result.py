@@ -94,7 +94,7 @@ def slim(model: PaperModel | RefinedModel) -> PaperModel | RefinedModel:
     if isinstance(model, RefinedModel):
         graph = replace(model.joint.graph, kernel=None)
         joint = replace(model.joint, graph=graph, harmonics=replace(model.joint.harmonics, graph=graph))
-        return replace(model, joint=joint, harmonics=(), refinements={})
+        return replace(model, joint=joint, harmonics=(), pairs={})
     bare = [replace(h, graph=replace(h.graph, kernel=None)) for h in model.harmonics]
     return replace(model, harmonics=tuple(bare))
 

@@ -72,7 +72,7 @@ def aligned_pairs(subject: Subject) -> list[Pair]:
         return []
     if isinstance(model.model_, RefinedModel):
         pairs = []
-        for child, refinement in model.model_.refinements.items():
+        for child, refinement in model.model_.pairs.items():
             parent = model.model_.space.parents[child]
             found = refinement.alignment if parent < child else refinement.alignment.transposed
             pairs.append(

@@ -22,7 +22,8 @@ from harmonicalign.adapters.scverse._uses import column_values, write_transfers
 from harmonicalign.adapters.scverse._write import Slots, annotate, summary
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.evidence.confidence import row_confidence
-from harmonicalign.method.model import RefinedModel, joint_neighbours
+from harmonicalign.method.embed import joint_neighbours
+from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.uses.transfer import transfer_labels, transfer_values
 
@@ -297,7 +298,7 @@ def _signals_in_obsm(part: Part, key: str, names: Sequence[str]) -> Matrix:
 def _last_test(model: HarmonicAlignment) -> Any:
     refined = model.model_
     assert isinstance(refined, RefinedModel)
-    return refined.refinements[len(model.keys_) - 1].significance
+    return refined.pairs[len(model.keys_) - 1].significance
 
 
 def _carried(
