@@ -25,7 +25,7 @@ from harmonicalign.inputs.settings import FitOptions, Settings, resolve
 from harmonicalign.inputs.validate import check_data, check_integer, random_state_from
 from harmonicalign.method import memory
 from harmonicalign.method.anchors import known_pairs
-from harmonicalign.method.config import DEFAULT
+from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.fit import fit_refined
 from harmonicalign.method.model import RefinedModel, placed_confidence
 from harmonicalign.paper.align import MultiAlignment
@@ -154,6 +154,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         max_neighbors: int | str | None = "auto",
         metric: str = "euclidean",
         device: str = "cpu",
+        config: MethodConfig | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -175,6 +176,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         self.max_neighbors = max_neighbors
         self.metric = metric
         self.device = device
+        self.config = config
         self.random_state = random_state
         self.verbose = verbose
 
@@ -459,7 +461,7 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         """Parameters in force for datasets of the given shapes."""
         return resolve(
             shapes,
-            rules=None if method == "paper" else DEFAULT,
+            rules=None if method == "paper" else self.config or DEFAULT,
             n_neighbors=self.n_neighbors,
             n_pca=None if self.metric != "euclidean" else self.n_pca,
             n_harmonics=self.n_harmonics,
@@ -500,7 +502,13 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
         }
         if method == "paper":
             return partial(fit_paper, signal_pca=self.signal_pca, common=self.frame == "common", **common)
-        return partial(fit_refined, anchors=anchors, n_landmarks=self.n_landmarks, **common)
+        return partial(
+            fit_refined,
+            anchors=anchors,
+            n_landmarks=self.n_landmarks,
+            config=self.config or DEFAULT,
+            **common,
+        )
 
     def _kernel_options(self, method: str) -> dict[str, Any]:
         paper = method == "paper"
@@ -508,9 +516,13 @@ class HarmonicAlignment(AlignmentUses, TransformerMixin, BaseEstimator, auto_wra
             "bandwidth": self.bandwidth,
             "decay": self.decay,
             "thresh": self.thresh,
-            "anisotropy": (1.0 if paper else 0.5) if _auto(self.anisotropy) else self.anisotropy,
+            "anisotropy": (1.0 if paper else (self.config or DEFAULT).anisotropy)
+            if _auto(self.anisotropy)
+            else self.anisotropy,
             "metric": self.metric,
-            "max_neighbors": (None if paper else 45) if _auto(self.max_neighbors) else self.max_neighbors,
+            "max_neighbors": (None if paper else (self.config or DEFAULT).kernel_neighbours)
+            if _auto(self.max_neighbors)
+            else self.max_neighbors,
         }
 
     def _anchor_pairs(self, anchors: Any, keys: list[Any], sizes: list[int]) -> dict[tuple[int, int], Any]:
