@@ -141,6 +141,4 @@ for ax, (name, values) in zip(axes, list(versions.items())[:3], strict=True):
 axes[0].set_ylabel("density of cells")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 figure.savefig(options.out / "batch_correction_marker.png", dpi=120)
-print(
-    f"Pictures: {options.out / 'batch_correction_cells.png'}, {options.out / 'batch_correction_marker.png'}"
-)
+print(f"Figures: {options.out / 'batch_correction_cells.png'}, {options.out / 'batch_correction_marker.png'}")

@@ -52,9 +52,9 @@ large, small = noisy.x, noisy.y * gain + offset
 # %%
 # Denoising with and without alignment
 # ------------------------------------
-# ``model.denoise`` takes the stacked rows of all datasets, here after ``model.correct`` has brought them to one
-# scale: an average over two instruments is meaningful only if their values agree. The comparison is the same
-# diffusion on the unaligned rows. The number of steps is chosen from the data.
+# ``model.denoise`` takes the stacked rows of all datasets, here after ``model.correct`` has brought them to
+# one scale: an average over two instruments is meaningful only if their values agree. The comparison is the
+# same diffusion on the unaligned rows. The number of steps is chosen from the data.
 
 model = HarmonicAlignment(random_state=options.seed).fit([large, small])
 corrected = model.correct(reference=0)
@@ -121,4 +121,4 @@ figure.legend(
 )
 options.out.mkdir(parents=True, exist_ok=True)
 figure.savefig(options.out / "denoising.png", dpi=120)
-print(f"Picture: {options.out / 'denoising.png'}")
+print(f"Figure: {options.out / 'denoising.png'}")

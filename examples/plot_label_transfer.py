@@ -3,7 +3,8 @@ Label transfer
 ==============
 
 One half of the digits is labelled. The other half has no labels, and 65 % of its pixels are scrambled.
-After alignment the labels are transferred, each with a confidence: the calibrated probability that it is right.
+After alignment the labels are transferred, each with a confidence: the calibrated probability that it is
+right.
 
 A useful confidence has two properties. It is calibrated: of the labels given with 80 %, about 80 % are right.
 And it is low for classes that the labelled half lacks. To show this, all fours are removed from the labelled
@@ -28,7 +29,7 @@ from harmonicalign.transfer import transfer_labels
 
 parser = argparse.ArgumentParser(description="Transfer labels to corrupted digits, with confidence.")
 parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the figure")
-parser.add_argument("--threshold", type=float, default=0.5, help="confidence below which a row is left unassigned")
+parser.add_argument("--threshold", type=float, default=0.5, help="labels below it are unassigned")
 parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
 plt.switch_backend("agg")  # figures are written to files; no display is needed
@@ -124,4 +125,4 @@ for ax in (left, right_panel):
     ax.spines[["top", "right"]].set_visible(False)
 options.out.mkdir(parents=True, exist_ok=True)
 figure.savefig(options.out / "label_transfer.png", dpi=120)
-print(f"Picture: {options.out / 'label_transfer.png'}")
+print(f"Figure: {options.out / 'label_transfer.png'}")

@@ -99,4 +99,4 @@ for line, (name, (images, dominant)) in zip(axes, rows.items(), strict=True):
 figure.suptitle(f"digits with {100 * options.preserved:.0f} % of the pixels preserved (dot: wrong digit)")
 options.out.mkdir(parents=True, exist_ok=True)
 figure.savefig(options.out / "reconstruction.png", dpi=120)
-print(f"Picture: {options.out / 'reconstruction.png'}")
+print(f"Figure: {options.out / 'reconstruction.png'}")

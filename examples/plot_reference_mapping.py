@@ -2,12 +2,12 @@
 Reference mapping
 =================
 
-A reference is fitted once and then used repeatedly: the model is saved, loaded elsewhere, places new rows, and
-accepts new datasets. Existing coordinates do not move, so that earlier results stay comparable.
+A reference is fitted once and then used repeatedly: the model is saved, loaded elsewhere, places new rows,
+and accepts new datasets. Existing coordinates do not move, so that earlier results stay comparable.
 
 The reference is a set of labelled digits. Site A provides digits of which half of the pixels are scrambled,
-and is part of the fit. Later, ``transform`` places 200 more images from site A, and ``add`` adds a dataset from
-site B, whose pixels are scrambled differently. The score of each is the share of images whose 5 nearest
+and is part of the fit. Later, ``transform`` places 200 more images from site A, and ``add`` adds a dataset
+from site B, whose pixels are scrambled differently. The score of each is the share of images whose 5 nearest
 neighbours in the reference mostly show the right digit, on the original pixels and after mapping.
 
 Run it with ``python examples/plot_reference_mapping.py --out example-output``.
@@ -120,4 +120,4 @@ ax.set(xlabel="share of images whose neighbours show the right digit", xlim=(0, 
 ax.spines[["top", "right"]].set_visible(False)
 figure.legend(loc="outside upper center", ncols=2, frameon=False)
 figure.savefig(options.out / "reference_mapping_accuracy.png", dpi=120)
-print(f"Pictures: {options.out / 'reference_mapping.png'}, {options.out / 'reference_mapping_accuracy.png'}")
+print(f"Figures: {options.out / 'reference_mapping.png'}, {options.out / 'reference_mapping_accuracy.png'}")
