@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harmonicalign._typing import Pair
-from harmonicalign.method.anchors import mutual_neighbours
+from harmonicalign.method.anchors import find_anchors
 from harmonicalign.method.maps import component_maps, weighted_axes
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
@@ -55,9 +55,7 @@ def alternate(problem: PairProblem, start: Start) -> PairAlignment:
     history = list(start.history)
     for _ in range(config.n_rounds):
         for _ in range(config.n_steps):
-            pairing = mutual_neighbours(
-                *joint, config.n_anchors, known=problem.known, n_balance=config.n_balance
-            )
+            pairing = find_anchors(*joint, config, known=problem.known)
             maps = component_maps(problem.sides, pairing, evidence, config)
             joint = problem.joint(maps, signals, share)
         centres = problem.centres(pairing)

@@ -11,9 +11,11 @@ try another value, replace it: nothing in the method has to be patched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
+from harmonicalign._typing import Array
 from harmonicalign.evidence.config import EvidenceConfig, constant
 
 __all__ = ["DEFAULT", "MethodConfig"]
@@ -24,7 +26,12 @@ _COST = "a bound on cost, not tuned"
 
 @dataclass(frozen=True)
 class MethodConfig(EvidenceConfig):
-    """Numbers and rules of the default method; those of the evidence it goes by are inherited."""
+    """Numbers and rules of the default method; those of the evidence it goes by are inherited.
+
+    Two fields extend the method rather than tune it: `hypotheses` holds further hypotheses
+    (`harmonicalign.method.Hypothesis`), and `anchor_weight` is a function from squared distances of anchors
+    to their weights, by default `harmonicalign.method.anchors.gaussian_weights`.
+    """
 
     # One dataset: principal components, graph, harmonics.
     n_components: int = constant(
@@ -59,6 +66,7 @@ class MethodConfig(EvidenceConfig):
     n_anchors: int = constant(
         10, "neighbours in each direction among which anchors are mutual", _ABLATION, (5, 20)
     )
+    anchor_weight: Callable[[Array], Array] | None = None
     n_balance: int = constant(10, "Sinkhorn iterations that balance anchors", _ABLATION, (0,))
     signal_axes: int = constant(50, "principal components of the weighted signals", _ABLATION, (25, 100))
     most_signals: int = constant(
@@ -196,6 +204,10 @@ class MethodConfig(EvidenceConfig):
     joining_steps: int = constant(
         2, "steps by which rows of an added dataset average over each other", "more bring nothing", (0,)
     )
+
+    def for_placing(self) -> MethodConfig:
+        """The same without what only a fit uses and a model file cannot hold."""
+        return replace(self, hypotheses=(), anchor_weight=None)
 
 
 DEFAULT = MethodConfig()

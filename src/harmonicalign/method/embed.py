@@ -139,7 +139,7 @@ def joint_map(
         random_state=seed,
         device=device,
     )
-    return JointMap(joint.graph, joint.harmonics, joint.batch, places, config)
+    return JointMap(joint.graph, joint.harmonics, joint.batch, places, config.for_placing())
 
 
 def joint_neighbours(n: int, config: MethodConfig = DEFAULT) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from harmonicalign._typing import Array, Pair
 from harmonicalign.method.alternate import Start, alternate
-from harmonicalign.method.anchors import mutual_neighbours
+from harmonicalign.method.anchors import find_anchors
 from harmonicalign.method.maps import component_maps, unit_rows, weighted_axes
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
@@ -150,7 +150,7 @@ class Offset:
         centres, everything = _middle(problem), np.ones(len(weights))
         for _ in range(config.n_steps + 1 if self.moves else 1):
             joint, _ = by_signals(problem, centres, everything, weights, problem.random_state)
-            pairing = mutual_neighbours(*joint, config.n_anchors, n_balance=config.n_balance)
+            pairing = find_anchors(*joint, config)
             if self.moves:
                 centres = problem.centres(pairing)
         maps = component_maps(problem.sides, pairing, config=config)

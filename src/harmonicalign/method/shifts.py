@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from harmonicalign._typing import Array
 from harmonicalign.engines import cpu
 from harmonicalign.evidence.confidence import row_confidence
-from harmonicalign.method.anchors import masses, mutual_neighbours
+from harmonicalign.method.anchors import find_anchors, masses
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.tangents import project
 
@@ -113,7 +113,7 @@ def _supported_anchors(
     """Mutual neighbours, weighted by the confidence of both rows."""
     power = config.shift_anchor_power
     weights = sp.diags_array(support_x**power), sp.diags_array(support_y**power)
-    pairing = mutual_neighbours(x, y, config.n_anchors, n_balance=config.n_balance)
+    pairing = find_anchors(x, y, config)
     return sp.csr_matrix(weights[0] @ pairing @ weights[1])
 
 

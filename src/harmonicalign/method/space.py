@@ -239,7 +239,7 @@ def joint_space(
         balance=_balance(sides, into_signals, found.share, own_columns, config),
         shifts=(),
         bridges=(None,) * n,
-        config=config,
+        config=config.for_placing(),
     )
     z = [space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides)]
     # They meet in the middle of all rows: no dataset is the one that is right, and large ones move less.
