@@ -132,7 +132,7 @@ def page(wanted: list[Constant], options: argparse.Namespace, done: dict[Any, An
         "`harmonicalign.method.MethodConfig`. Changes are thousandths of the accuracy of 5-nearest-neighbour",
         f"labels across datasets (mean of the default {base[0]:.3f}, mixing {base[1]:.3f}), over "
         f"{len(options.tasks)} tasks",
-        f"({', '.join(options.tasks)}) and {len(options.seeds)} seed(s); *worst* and *best* are single tasks.",
+        f"({', '.join(options.tasks)}) and {len(options.seeds)} seed(s); *worst*, *best*: single tasks.",
         "Where nothing is tried, the constant bounds cost or guards rounding.",
         "",
         "| constant | value | does | measured | tried | accuracy | worst | best | mixing |",
