@@ -8,27 +8,33 @@ import numpy as np
 
 from harmonicalign._typing import Array
 
-__all__ = ["blocks", "neighbour_blocks"]
+__all__ = ["BLOCK_ENTRIES", "blocks", "neighbour_blocks"]
 
 
-# Entries that a block of work may hold at once (32 MiB of float64).
-_BLOCK = 2**22
+BLOCK_ENTRIES = 2**22
+"""Entries that a block of work may hold at once (32 MiB of float64)."""
 
 
-def blocks(n: int, width: int) -> Iterator[slice]:
-    """Slices of n rows, each of few enough that `width` entries per row can be held at once."""
-    step = max(1, _BLOCK // max(1, width))
+def blocks(n: int, width: int, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
+    """Slices of n rows, each of few enough that blocks of `width` entries per row hold at most `entries`."""
+    step = max(1, entries // max(1, width))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 
 
 def neighbour_blocks(
-    base: Array, query: Array, k: int, *, width: int, exclude_self: bool = False
+    base: Array,
+    query: Array,
+    k: int,
+    *,
+    width: int,
+    exclude_self: bool = False,
+    entries: int = BLOCK_ENTRIES,
 ) -> Iterator[tuple[slice, Array]]:
     """The k nearest rows of `base` for every row of `query`, nearest first, a block of queries at a time.
 
-    `width` is how many entries the caller holds per row. With `exclude_self`, `query` is `base` and a row is
-    not its own neighbour.
+    `width` is how many entries the caller holds per row, and `entries` how many a block may hold. With
+    `exclude_self`, `query` is `base` and a row is not its own neighbour.
     """
     import faiss
 
@@ -38,7 +44,7 @@ def neighbour_blocks(
     index = faiss.IndexFlatL2(base.shape[1])
     index.add(np.ascontiguousarray((base - centre) / scale, dtype=np.float32))
     n_found = k + exclude_self
-    for rows in blocks(len(query), max(width, n_found)):
+    for rows in blocks(len(query), max(width, n_found), entries):
         _, found = index.search(
             np.ascontiguousarray((query[rows] - centre) / scale, dtype=np.float32), n_found
         )
