@@ -33,7 +33,6 @@ ROOMS = [
     "adapters.uses",
     "estimator",
     "datasets",
-    "adapters.drawing",
     "adapters.plot",
     "adapters.scverse",
     "adapters.io",
@@ -58,11 +57,8 @@ def imports(path):
             base = node.module.removeprefix("harmonicalign").removeprefix(".")
             for alias in node.names:
                 full = f"{base}.{alias.name}".strip(".")
-                yield (
-                    full
-                    if (SOURCE / full.replace(".", "/")).with_suffix(".py").exists() or not base
-                    else base
-                )
+                file = SOURCE / full.replace(".", "/")
+                yield full if not base or file.is_dir() or file.with_suffix(".py").exists() else base
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.startswith("harmonicalign."):
