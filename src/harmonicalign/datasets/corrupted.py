@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, ArrayLike, Labels, RandomState
 from harmonicalign.datasets._draws import random_orthogonal, share_of
 from harmonicalign.inputs.validate import check_integer, check_rows, random_state_from
 
@@ -47,7 +46,9 @@ class CorruptedPair:
     rows_y: Array
 
 
-def corruption_matrix(n_features: int, preserved: float, random_state: Any = None) -> tuple[Array, Array]:
+def corruption_matrix(
+    n_features: int, preserved: float, random_state: RandomState = None
+) -> tuple[Array, Array]:
     """The paper's ``O_p``: a random orthogonal matrix with a share of its columns those of the identity.
 
     Parameters
@@ -83,7 +84,7 @@ def corruption_matrix(n_features: int, preserved: float, random_state: Any = Non
 
 
 def corrupted_pair(
-    X: Any, y: Any, n_x: int, n_y: int, preserved: float, random_state: Any = None
+    X: ArrayLike, y: Labels, n_x: int, n_y: int, preserved: float, random_state: RandomState = None
 ) -> CorruptedPair:
     """Two disjoint random samples of the rows of ``X``, the second corrupted (Fig. 2).
 
@@ -139,7 +140,7 @@ def corrupted_pair(
 
 
 def load_digits_pair(
-    preserved: float = 0.35, n_x: int | None = None, n_y: int | None = None, random_state: Any = None
+    preserved: float = 0.35, n_x: int | None = None, n_y: int | None = None, random_state: RandomState = None
 ) -> CorruptedPair:
     """Corrupted pair of scikit-learn's 1,797 digits of 8 × 8 pixels, which need no download.
 
