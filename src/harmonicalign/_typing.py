@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 __all__ = [
     "Array",
     "ArrayLike",
+    "Datasets",
     "FloatArray",
     "Labels",
     "Matrix",
@@ -37,6 +38,9 @@ SparseMatrix: TypeAlias = sp.spmatrix | sp.sparray
 
 MatrixLike: TypeAlias = ArrayLike | SparseMatrix
 """Rows by columns as users pass them: an array, nested lists, a data frame or a sparse matrix."""
+
+Datasets: TypeAlias = MatrixLike | Sequence[MatrixLike] | Mapping[Hashable, MatrixLike]
+"""One or several datasets as users pass them: a matrix, a list of them, or a dict that names them."""
 
 Pair: TypeAlias = tuple[Array, Array]
 """One array for each of two datasets."""

@@ -126,7 +126,7 @@ def finish(
     *,
     title: str = "",
     legend: bool | str = True,
-    **limits: Any,
+    **limits: object,
 ) -> None:
     """Labels, light grid, legend beside the curves where it would cover them."""
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title, **limits)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, MatrixLike
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.experiments import baselines
 
@@ -76,9 +76,9 @@ def names() -> dict[str, str]:
 
 def embed(
     method: str,
-    datasets: Sequence[Any],
+    datasets: Sequence[MatrixLike],
     *,
-    signals: Sequence[Any] | None = None,
+    signals: Sequence[MatrixLike] | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Embedded:
@@ -127,6 +127,8 @@ def tuned(method: str, quick: bool = False) -> dict[str, Any]:
     return {} if settings is None else {"settings": settings}
 
 
-def embed_digits(method: str, datasets: Sequence[Any], *, seed: int = 0, quick: bool = False) -> Embedded:
+def embed_digits(
+    method: str, datasets: Sequence[MatrixLike], *, seed: int = 0, quick: bool = False
+) -> Embedded:
     """Embed corrupted digits, other methods at the settings in `TUNED`."""
     return embed(method, datasets, seed=seed, **tuned(method, quick).get("settings", {}))

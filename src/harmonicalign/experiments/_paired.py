@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Matrix, MatrixLike
 from harmonicalign.experiments._data import DataError, npz_file, read_npz
 from harmonicalign.experiments._runner import Plan
 from harmonicalign.uses.smooth import balanced_transitions, denoise
+
+if TYPE_CHECKING:
+    from anndata import AnnData
 
 __all__ = ["SETS", "Paired", "from_files", "interleaved_digits", "load", "reduce"]
 
@@ -45,7 +48,7 @@ class Paired:
         return 0 if self.signals is None else int(self.signals[0].shape[1])
 
 
-def reduce(matrix: Any) -> Array:
+def reduce(matrix: Matrix) -> Array:
     """Truncated SVD to 100 components, or one less than the columns where there are fewer."""
     from sklearn.decomposition import TruncatedSVD
 
@@ -53,14 +56,14 @@ def reduce(matrix: Any) -> Array:
     return np.asarray(TruncatedSVD(k, algorithm="arpack", random_state=0).fit_transform(matrix))
 
 
-def z_score(values: Any) -> Array:
+def z_score(values: Matrix) -> Array:
     """Columns at mean 0 and variance 1; constant ones at 0."""
     dense = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
     spread = dense.std(axis=0)
     return np.asarray((dense - dense.mean(axis=0)) / np.where(spread > 0, spread, 1))
 
 
-def per_total(counts: Any, total: float = 1e4) -> sp.csr_matrix:
+def per_total(counts: MatrixLike, total: float = 1e4) -> sp.csr_matrix:
     """Counts in proportion to their row's sum."""
     matrix = sp.csr_matrix(counts, dtype=np.float64)
     depth = np.asarray(matrix.sum(axis=1)).ravel()
@@ -298,13 +301,13 @@ def _modalities(paths: tuple[str, ...]) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def _is_count(values: Any) -> bool:
+def _is_count(values: Matrix) -> bool:
     data = values.data if sp.issparse(values) else np.asarray(values)
     some = np.asarray(data).ravel()[:100_000]
     return bool(some.size and (some >= 0).all() and (some == np.round(some)).all())
 
 
-def _by_gene(table: Any) -> tuple[Any, list[str]]:
+def _by_gene(table: AnnData) -> tuple[Matrix, list[str]]:
     """Values by gene name: of peaks the sum over those of each gene, else the columns as they are."""
     column = next((c for c in ("gene", "gene_name", "nearest_gene") if c in table.var), None)
     if column is None:

@@ -22,12 +22,15 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import harmonicalign
 from harmonicalign.experiments._tables import Row, summarise, to_csv, to_markdown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Cell", "Experiment", "Outcome", "Plan", "Report", "Summary", "run"]
 
@@ -238,7 +241,7 @@ def _measure_one(
     return i, {"rows": rows, "extra": outcome.extra, "seconds": time.perf_counter() - start}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A number or string that JSON can hold; not-a-number is left empty."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -270,7 +273,7 @@ def _write(file: Path, text: str) -> Path:
     return file
 
 
-def _save(file: Path, figure: Any) -> Path:
+def _save(file: Path, figure: Figure) -> Path:
     part = file.with_name(f".{os.getpid()}.{file.name}")
     figure.savefig(part, dpi=110)
     os.replace(part, file)

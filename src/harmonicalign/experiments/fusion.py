@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from harmonicalign._typing import Array
 from harmonicalign.experiments import _paired
 from harmonicalign.experiments._data import seed_of
 from harmonicalign.experiments._figures import curve, figure, finish, label, methods_in, style
@@ -118,7 +119,7 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
     return Outcome([*rows, score | {"rows": len(zx), "links": pair.n_links}], keep_curves(found))
 
 
-def _overlap(zx: Any, zy: Any, pair: _paired.Paired, sizes: list[int], partner: Any) -> Any:
+def _overlap(zx: Array, zy: Array, pair: _paired.Paired, sizes: list[int], partner: Array) -> Array:
     """Mean of both directions of the overlap, row i of y taken for the partner of row partner[i] of x.
 
     With wrong partners this is chance as it is in this space: some rows are near to everything, above all in

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from harmonicalign._typing import PathLike
 from harmonicalign.experiments._figures import figure
 from harmonicalign.experiments._runner import Experiment, Plan, Report, run
 from harmonicalign.inputs.validate import check_integer
@@ -37,10 +38,10 @@ def describe() -> dict[str, str]:
 def reproduce(
     name: str,
     *,
-    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    data: PathLike | Sequence[PathLike] | None = None,
     seeds: int | None = None,
     quick: bool = False,
-    out: str | os.PathLike[str] = "reproduce-output",
+    out: PathLike = "reproduce-output",
     jobs: int = 1,
     progress: bool = True,
     markers: Sequence[str] = (),

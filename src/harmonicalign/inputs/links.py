@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Matrix, MatrixLike
 
 __all__ = ["link_signals"]
 
 
-def link_signals(links: Any, x: Any, y: Any, *others: Any) -> tuple[Array, Array]:
+def link_signals(links: MatrixLike, x: Matrix, y: Matrix, *others: Matrix) -> tuple[Array, Array]:
     """Columns of two datasets' signals, side by side by link.
 
     A link is kept if it is the strongest of its row or of its column: each signal has its best

@@ -6,7 +6,6 @@ import logging
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -34,12 +33,12 @@ def resolve(
     shapes: Sequence[tuple[int, int]],
     *,
     method: str,
-    n_neighbors: Any,
-    n_pca: Any,
-    n_harmonics: Any,
-    n_bands: Any,
-    t: Any,
-    calibrate: Any,
+    n_neighbors: int | str,
+    n_pca: int | str | None,
+    n_harmonics: int | str | None,
+    n_bands: int | str,
+    t: float | str,
+    calibrate: bool | str,
 ) -> Settings:
     """Settle every parameter for datasets of the given shapes.
 
@@ -74,7 +73,7 @@ def resolve(
     return settings
 
 
-def _neighbours(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str]) -> int:
+def _neighbours(value: int | str, n: int, i: int, paper: bool, reasons: dict[str, str]) -> int:
     most = n - 1
     if isinstance(value, str):
         if value != "auto":
@@ -89,7 +88,7 @@ def _neighbours(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str]
     return reduced("n_neighbors", check_integer("n_neighbors", value, minimum=1), most, i, reasons)
 
 
-def _pca_width(value: Any, n: int, d: int, paper: bool, reasons: dict[str, str]) -> int | None:
+def _pca_width(value: int | str | None, n: int, d: int, paper: bool, reasons: dict[str, str]) -> int | None:
     if value is None:
         reasons["n_pca"] = "as given"
         return None
@@ -104,7 +103,7 @@ def _pca_width(value: Any, n: int, d: int, paper: bool, reasons: dict[str, str])
     return width if width < min(n, d) else None
 
 
-def _harmonics(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str]) -> int:
+def _harmonics(value: int | str | None, n: int, i: int, paper: bool, reasons: dict[str, str]) -> int:
     most = n - 1
     if value is None:
         reasons["n_harmonics"] = "all, as asked"

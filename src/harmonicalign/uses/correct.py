@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
-from harmonicalign._typing import Array, Matrix
+from harmonicalign._typing import Array, Matrix, MatrixLike, RandomState
 from harmonicalign.engines import cpu
 from harmonicalign.inputs.validate import check_data, check_integer, random_state_from
 from harmonicalign.uses.smooth import check_coordinates, row_trust
@@ -48,13 +47,13 @@ _LEAST_TRUST = 0.05
 
 
 def correct(
-    signals: Sequence[Any],
+    signals: Sequence[MatrixLike],
     coordinates: Sequence[Array],
     reference: int = 0,
     *,
     confidence: Sequence[Array] | None = None,
     n_clusters: int | str = "auto",
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> list[Matrix]:
     """The signals of every dataset in the terms of one of them, in original units.
 

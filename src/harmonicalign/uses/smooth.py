@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array, Matrix
+from harmonicalign._typing import Array, Matrix, MatrixLike
 from harmonicalign.engines import cpu
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.inputs.validate import check_data, check_integer, check_rows
@@ -105,7 +105,7 @@ def balanced_transitions(
     return sp.csr_matrix(sp.block_array(blocks, format="csr"))
 
 
-def denoise(values: Any, transitions: Any, *, t: int | str = "auto", max_t: int = 20) -> Denoised:
+def denoise(values: MatrixLike, transitions: Matrix, *, t: int | str = "auto", max_t: int = 20) -> Denoised:
     """Low-pass filter of columns: each row becomes the mean over where t steps of diffusion lead.
 
     Parameters
@@ -145,7 +145,7 @@ def denoise(values: Any, transitions: Any, *, t: int | str = "auto", max_t: int 
     return Denoised(values=out, t=t)
 
 
-def impute(values: Any, source: Array, target: Array, *, n_neighbors: int = 15) -> Imputation:
+def impute(values: MatrixLike, source: Array, target: Array, *, n_neighbors: int = 15) -> Imputation:
     """Features that the target never had measured, from the source's rows near by in the joint space.
 
     Parameters
@@ -194,7 +194,7 @@ def _kernel(rows: Array, queries: Array | None, k: int) -> sp.csr_matrix:
     return sp.csr_matrix((weights.ravel(), indices.ravel(), indptr), shape=(len(distances), len(rows)))
 
 
-def _sinkhorn(kernel: Any, row_mass: Array, column_mass: Array, n_steps: int = 20) -> sp.csr_matrix:
+def _sinkhorn(kernel: sp.csr_matrix, row_mass: Array, column_mass: Array, n_steps: int = 20) -> sp.csr_matrix:
     """The kernel with its rows and columns scaled so that their sums are proportional to the masses."""
     kernel, back = sp.csr_matrix(kernel), sp.csr_matrix(kernel.T)
     row_mass, column_mass = row_mass / row_mass.sum(), column_mass / column_mass.sum()
@@ -205,15 +205,15 @@ def _sinkhorn(kernel: Any, row_mass: Array, column_mass: Array, n_steps: int = 2
     return _scaled(_scaled(kernel, u).T, v).T
 
 
-def _stochastic(kernel: Any) -> sp.csr_matrix:
+def _stochastic(kernel: sp.csr_matrix) -> sp.csr_matrix:
     return _scaled(kernel, 1 / np.asarray(kernel.sum(axis=1)).ravel())
 
 
-def _scaled(matrix: Any, by: Array) -> sp.csr_matrix:
+def _scaled(matrix: sp.csr_matrix, by: Array) -> sp.csr_matrix:
     return sp.csr_matrix(sp.diags_array(by) @ matrix)
 
 
-def _diffusion_time(matrix: Matrix, transitions: Any, max_t: int) -> int:
+def _diffusion_time(matrix: Matrix, transitions: Matrix, max_t: int) -> int:
     some = np.unique(np.linspace(0, matrix.shape[1] - 1, min(100, matrix.shape[1])).astype(np.int64))
     block = plain(matrix[:, some])
     scale = block.std(axis=0)
@@ -233,7 +233,7 @@ def _even_chunks(d: int, n: int) -> Iterator[slice]:
         yield slice(start, min(d, start + step))
 
 
-def plain(block: Any) -> Array:
+def plain(block: Matrix) -> Array:
     """A dense or sparse matrix as a plain array."""
     return np.asarray(block.toarray() if sp.issparse(block) else block)
 

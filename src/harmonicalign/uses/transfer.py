@@ -14,12 +14,12 @@ numbers β and η are those under which the source's own labels, each predicted 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, ArrayLike, Labels, MatrixLike, RandomState
 from harmonicalign.engines import cpu
 from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
 from harmonicalign.uses.calibration import calibrated, calibrated_spread, held_out, log_votes
@@ -90,16 +90,16 @@ class ValueTransfer:
 
 
 def transfer_labels(
-    source: Any,
-    labels: Any,
-    target: Any,
+    source: MatrixLike | Sequence[MatrixLike],
+    labels: Labels | Sequence[Labels],
+    target: MatrixLike,
     *,
     method: str = "knn",
     n_neighbors: int = 10,
-    transitions: Any = None,
-    support: Any = None,
+    transitions: MatrixLike | None = None,
+    support: ArrayLike | None = None,
     threshold: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> LabelTransfer:
     """Carry labels from one or several sources over to a target.
 
@@ -184,14 +184,14 @@ def transfer_labels(
 
 
 def transfer_values(
-    source: Any,
-    values: Any,
-    target: Any,
+    source: MatrixLike | Sequence[MatrixLike],
+    values: MatrixLike | Sequence[MatrixLike],
+    target: MatrixLike,
     *,
     method: str = "knn",
     n_neighbors: int = 10,
-    transitions: Any = None,
-    random_state: Any = 0,
+    transitions: MatrixLike | None = None,
+    random_state: RandomState = 0,
 ) -> ValueTransfer:
     """Carry numbers from one or several sources over to a target.
 
@@ -253,7 +253,7 @@ def transfer_values(
     return ValueTransfer(*(a[:, 0] if flat else a for a in (out, spread)))
 
 
-def _known_kind(support: Any, rows: Array, new: Array, k: int, tested: Array) -> Array:
+def _known_kind(support: ArrayLike | None, rows: Array, new: Array, k: int, tested: Array) -> Array:
     """Probability that a row is of a kind that the source has.
 
     A row must both lack support and lie farther from the source than the source's rows from each other:

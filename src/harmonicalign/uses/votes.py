@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, MatrixLike
 from harmonicalign.engines import cpu
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.uses.calibration import FOLDS, fit_scale
@@ -53,7 +52,7 @@ def _weights(distances: Array, indices: Array, n: int) -> sp.csr_matrix:
     )
 
 
-def walk_over(given: Any, rows: Array, new: Array, n_neighbors: int) -> sp.csr_matrix:
+def walk_over(given: MatrixLike | None, rows: Array, new: Array, n_neighbors: int) -> sp.csr_matrix:
     """The walk over source, target and possibly more rows, checked or made."""
     n = len(rows) + len(new)
     if given is None:
