@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Matrix
 from harmonicalign.adapters.io._errors import DataFileError
 from harmonicalign.adapters.io._limits import DEFLATE_RATIO, check_fits
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from numpy.lib.npyio import NpzFile
+    from pandas import Series
 
 __all__ = ["read_npy", "read_npz", "write_npy", "write_npz"]
 
@@ -26,7 +31,7 @@ _OTHERWISE = {
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
-def read_npy(path: Path) -> Any:
+def read_npy(path: Path) -> AnnData:
     """One matrix as AnnData; rows and columns are numbered."""
     with path.open("rb") as file:
         promised, header = _header(file, path)
@@ -39,7 +44,7 @@ def read_npy(path: Path) -> Any:
     return _anndata(path, _matrix(path, "the array", np.load(path, allow_pickle=False)))
 
 
-def read_npz(path: Path, key: str | None = None) -> Any:
+def read_npz(path: Path, key: str | None = None) -> AnnData:
     """One matrix of an archive as AnnData, with the arrays that fit it.
 
     Compressed sparse rows are four arrays, ``X_data``, ``X_indices``, ``X_indptr`` and ``X_shape``, or
@@ -66,7 +71,7 @@ def read_npz(path: Path, key: str | None = None) -> Any:
     return _anndata(path, _matrix(path, chosen, matrix), plain)
 
 
-def write_npy(data: Any, path: Path) -> None:
+def write_npy(data: AnnData, path: Path) -> None:
     """Write the matrix alone."""
     if data.X is None:
         raise DataFileError("the data has no matrix X, which is what a numpy file holds; write h5ad or zarr")
@@ -77,7 +82,7 @@ def write_npy(data: Any, path: Path) -> None:
         file.write(values.data)
 
 
-def write_npz(data: Any, path: Path) -> None:
+def write_npz(data: AnnData, path: Path) -> None:
     """Write the matrix, the names and the description of rows, and what stands in ``obsm``."""
     if data.X is None:
         raise DataFileError("the data has no matrix X, which is what a numpy file holds; write h5ad or zarr")
@@ -103,7 +108,7 @@ def write_npz(data: Any, path: Path) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def _plain(column: Any) -> Array:
+def _plain(column: Series) -> Array:
     """A column as numbers, truth values or text."""
     values = np.asarray(column)
     if values.dtype.kind in "fiub":
@@ -111,7 +116,7 @@ def _plain(column: Any) -> Array:
     return np.asarray(column.astype("object").where(column.notna(), ""), dtype=str)
 
 
-def _header(file: Any, path: Path) -> tuple[int, int]:
+def _header(file: IO[bytes], path: Path) -> tuple[int, int]:
     """Bytes that an array's header announces, and bytes of the header."""
     version = np.lib.format.read_magic(file)
     reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -155,7 +160,7 @@ def _sparse_names(names: list[str]) -> list[str]:
     return [owner for owner in owners if all(_part(owner, p) in names for p in _PARTS)]
 
 
-def _assemble(stored: Any, owner: str, path: Path) -> Any:
+def _assemble(stored: NpzFile, owner: str, path: Path) -> sp.csr_matrix:
     parts = [stored[_part(owner, p)] for p in _PARTS]
     kind = bytes(stored["format"].item()).decode() if not owner and "format" in stored.files else "csr"
     if kind not in ("csr", "csc"):
@@ -184,7 +189,7 @@ def _choose(path: Path, matrices: list[str], key: str | None) -> str:
     )
 
 
-def _matrix(path: Path, name: str, array: Any) -> Any:
+def _matrix(path: Path, name: str, array: Matrix) -> Matrix:
     if array.ndim != 2:
         raise DataFileError(
             f"{path}: {name} has {array.ndim} dimension(s) and not two, rows by columns; reshape it"
@@ -203,7 +208,7 @@ def _are_names(array: Array | None, length: int) -> bool:
     )
 
 
-def _anndata(path: Path, matrix: Any, others: dict[str, Array] | None = None) -> Any:
+def _anndata(path: Path, matrix: Matrix, others: dict[str, Array] | None = None) -> AnnData:
     import anndata
     import pandas as pd
 

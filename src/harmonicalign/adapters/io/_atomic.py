@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harmonicalign._typing import PathLike
 from harmonicalign.adapters.io._errors import DataFileError, is_refusal, write_error
 
 __all__ = ["check_target", "replacing"]
@@ -17,7 +18,7 @@ _OUR_FOLDERS = (".zgroup", "zarr.json", "matrix.mtx", "matrix.mtx.gz")
 """What a folder must hold to be taken for data; other folders are never replaced."""
 
 
-def check_target(path: str | os.PathLike[str], *, force: bool = False, folder: bool = False) -> Path:
+def check_target(path: PathLike, *, force: bool = False, folder: bool = False) -> Path:
     """Refuse a target that could not be written, before anything long begins.
 
     Parameters
@@ -66,7 +67,7 @@ def check_target(path: str | os.PathLike[str], *, force: bool = False, folder: b
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], *, force: bool = False, folder: bool = False) -> Iterator[Path]:
+def replacing(path: PathLike, *, force: bool = False, folder: bool = False) -> Iterator[Path]:
     """A temporary name to write to, which becomes `path` when the block ends well.
 
     Otherwise, also on Ctrl-C, it is removed together with any folders made for it.

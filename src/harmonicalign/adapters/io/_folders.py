@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Iterable, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import scipy.sparse as sp
 
 from harmonicalign.adapters.io._errors import DataFileError
 from harmonicalign.adapters.io._limits import DEFLATE_RATIO, Metered, check_fits, packer
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from pandas import DataFrame
+
 __all__ = ["read_folder", "write_folder"]
 
 
-def read_folder(path: Path) -> Any:
+def read_folder(path: Path) -> AnnData:
     """Matrix, barcodes and features of a folder as AnnData, cells by features.
 
     File names may have a prefix, as in public archives, and may be packed with gzip. Features are
@@ -54,7 +59,7 @@ def read_folder(path: Path) -> Any:
     return out
 
 
-def write_folder(data: Any, path: Path) -> None:
+def write_folder(data: AnnData, path: Path) -> None:
     """Write the matrix with the names of cells and features, packed, as newer Cell Rangers do."""
     import scipy.io
 
@@ -98,7 +103,7 @@ def _size(file: Path) -> tuple[int, int, int]:
     raise DataFileError(f"{file} is cut short: it does not say how large its matrix is")
 
 
-def _table(file: Path) -> Any:
+def _table(file: Path) -> DataFrame:
     import pandas as pd
 
     with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
@@ -107,7 +112,7 @@ def _table(file: Path) -> Any:
     return pd.read_csv(io.BytesIO(text), sep="\t", header=None, dtype=str, keep_default_na=False, quoting=3)
 
 
-def _write_lines(file: Path, rows: Any) -> None:
+def _write_lines(file: Path, rows: Iterable[Sequence[str]]) -> None:
     with packer(file) as stream:
         for fields in rows:
             if any("\t" in field or "\n" in field for field in fields):

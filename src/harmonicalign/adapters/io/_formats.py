@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from harmonicalign._typing import PathLike
 from harmonicalign.adapters.io._errors import DataFileError
 
 __all__ = ["FORMATS", "Format", "check_content", "find_format"]
@@ -63,7 +63,7 @@ _SIGNATURES = {
 _BINARY = {name for names in _SIGNATURES.values() for name in names} - {"csv", "tsv"}
 
 
-def find_format(path: str | os.PathLike[str], name: str | None = None) -> Format:
+def find_format(path: PathLike, name: str | None = None) -> Format:
     """The format a path names by its ending; a folder without one is a Matrix Market folder.
 
     Parameters

@@ -8,9 +8,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harmonicalign.adapters.io._errors import DataFileError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 __all__ = ["DEFLATE_RATIO", "Metered", "available_memory", "check_fits", "packer"]
 
@@ -55,7 +58,7 @@ def check_fits(path: Path, promised: int, hint: str = "") -> None:
 class Metered(io.RawIOBase):
     """A stream that refuses to hand out more than fits into memory; gzip does not say beforehand."""
 
-    def __init__(self, path: Path, stream: Any) -> None:
+    def __init__(self, path: Path, stream: io.BufferedIOBase) -> None:
         self.path, self.stream, self.passed = path, stream, 0
         available = available_memory()
         self.limit = float("inf") if available is None else available
@@ -63,9 +66,10 @@ class Metered(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        part = self.stream.read(len(buffer))
-        buffer[: len(part)] = part
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        room = memoryview(buffer).cast("B")
+        part = self.stream.read(len(room))
+        room[: len(part)] = part
         self.passed += len(part)
         if self.passed > self.limit:
             raise DataFileError(
@@ -75,7 +79,7 @@ class Metered(io.RawIOBase):
 
 
 @contextmanager
-def packer(path: Path) -> Iterator[Any]:
+def packer(path: Path) -> Iterator[gzip.GzipFile]:
     """A file to write to, packed with gzip; equal content makes equal files, whatever the time and name."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
         yield packed

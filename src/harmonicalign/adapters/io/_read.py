@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import difflib
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._typing import PathLike
 from harmonicalign.adapters.io import _arrays, _cytometry, _folders, _scverse, _tables
 from harmonicalign.adapters.io._errors import DataFileError, missing, one_line, read_error
 from harmonicalign.adapters.io._formats import Format, check_content, find_format
 from harmonicalign.inputs.validate import check_number
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from mudata import MuData
+
 __all__ = ["read"]
 
 
 def read(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     format: str | None = None,
     key: str | None = None,
@@ -29,7 +33,7 @@ def read(
     obs: Sequence[str] = (),
     transpose: bool = False,
     arcsinh: float | None = None,
-) -> Any:
+) -> AnnData | MuData:
     r"""Read a file or folder of data.
 
     Parameters
@@ -105,9 +109,9 @@ def read(
 
 def _reader(
     name: str, key: str | None, backed: bool, obs: Sequence[str], transpose: bool
-) -> Callable[[Path], Any]:
+) -> Callable[[Path], AnnData | MuData]:
     table = {"obs": obs, "transpose": transpose}
-    readers: dict[str, Callable[[Path], Any]] = {
+    readers: dict[str, Callable[[Path], AnnData | MuData]] = {
         "h5ad": lambda path: _scverse.read_h5ad(path, backed=backed),
         "h5mu": lambda path: _scverse.read_h5mu(path, key),
         "zarr": _scverse.read_zarr,
@@ -122,7 +126,7 @@ def _reader(
     return readers[name]
 
 
-def _check_options(path: Path, kind: Format, **given: Any) -> None:
+def _check_options(path: Path, kind: Format, **given: object) -> None:
     """Options that a format has no use for were meant for another file."""
     understood = {
         "key": ("npz", "h5mu"),
@@ -138,7 +142,7 @@ def _check_options(path: Path, kind: Format, **given: Any) -> None:
             )
 
 
-def _arcsinh(data: Any, cofactor: float, path: Path) -> Any:
+def _arcsinh(data: AnnData | MuData, cofactor: float, path: Path) -> AnnData:
     cofactor = check_number("arcsinh", cofactor, above=0)
     if hasattr(data, "mod") or getattr(data, "isbacked", False):
         raise ValueError(f"arcsinh needs one matrix in memory; {path} gives something else")

@@ -9,13 +9,18 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._typing import Array, Matrix
 from harmonicalign.adapters.io._errors import DataFileError, missing
 from harmonicalign.adapters.io._limits import Metered, check_fits, packer
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from pandas import DataFrame, Index
 
 __all__ = ["read_parquet", "read_text", "write_parquet", "write_text"]
 
@@ -27,7 +32,7 @@ _CHUNK = 1_000_000
 _METADATA = b"harmonicalign"
 
 
-def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose: bool = False) -> Any:
+def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose: bool = False) -> AnnData:
     """A table of text as AnnData.
 
     The first column names the rows if it has no heading or holds text without repetition. A first
@@ -63,7 +68,7 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
     return from_frame(frame, path, obs)
 
 
-def read_parquet(path: Path, *, obs: Sequence[str] = (), transpose: bool = False) -> Any:
+def read_parquet(path: Path, *, obs: Sequence[str] = (), transpose: bool = False) -> AnnData:
     """A parquet table as AnnData."""
     try:
         import pyarrow.parquet as pq
@@ -80,7 +85,7 @@ def read_parquet(path: Path, *, obs: Sequence[str] = (), transpose: bool = False
     return from_frame(frame.T if transpose else frame, path, obs)
 
 
-def from_frame(frame: Any, path: Path, obs: Sequence[str]) -> Any:
+def from_frame(frame: DataFrame, path: Path, obs: Sequence[str]) -> AnnData:
     """AnnData of a data frame: numbers to `X`, everything else and `obs` to the description of rows."""
     import anndata
 
@@ -105,7 +110,7 @@ def from_frame(frame: Any, path: Path, obs: Sequence[str]) -> Any:
     )
 
 
-def write_text(data: Any, path: Path, *, separator: str, packed: bool) -> None:
+def write_text(data: AnnData, path: Path, *, separator: str, packed: bool) -> None:
     """Write names, description and values of the rows as a table of text."""
     import pandas as pd
 
@@ -123,7 +128,7 @@ def write_text(data: Any, path: Path, *, separator: str, packed: bool) -> None:
             frame.to_csv(file, sep=separator, header=start == 0, index_label="")
 
 
-def write_parquet(data: Any, path: Path) -> None:
+def write_parquet(data: AnnData, path: Path) -> None:
     """Write names, description and values of the rows as a parquet table."""
     import pandas as pd
 
@@ -138,7 +143,7 @@ def write_parquet(data: Any, path: Path) -> None:
     pq.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), _METADATA: note}), path)
 
 
-def _columns(data: Any) -> Any:
+def _columns(data: AnnData) -> Index:
     """Names of the features, none of them also the name of something that describes rows."""
     if data.X is None:
         raise DataFileError("the data has no matrix X, which is what a table holds; write h5ad or zarr")
@@ -152,12 +157,12 @@ def _columns(data: Any) -> Any:
     return data.var_names
 
 
-def _dense(matrix: Any) -> Any:
-    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+def _dense(matrix: Matrix) -> Array:
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path) -> Iterator[IO[bytes]]:
     """A seekable stream over a text file, unpacked if it is packed, whatever its name says."""
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
@@ -188,7 +193,7 @@ def _is_data(first: bytes, separator: str) -> bool:
     return values not in ([float(i + start) for i in range(len(values))] for start in (0, 1))
 
 
-def _names_rows(frame: Any) -> bool:
+def _names_rows(frame: DataFrame) -> bool:
     """Whether the first column names the rows."""
     first = frame.columns[0]
     if frame.shape[1] < 2:
@@ -209,10 +214,10 @@ def _every_digit(version: str) -> dict[str, Any]:
     return {"float_precision": "round_trip"} if (major, minor) < (3, 1) else {}
 
 
-def _holding_text(names: Sequence[Any]) -> str:
+def _holding_text(names: Sequence[object]) -> str:
     return f"{_listed(names)} {'holds' if len(names) == 1 else 'hold'} text"
 
 
-def _listed(names: Sequence[Any], most: int = 5) -> str:
+def _listed(names: Sequence[object], most: int = 5) -> str:
     shown = ", ".join(repr(str(name)) for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from harmonicalign._typing import PathLike
 from harmonicalign.adapters.io import _arrays, _cytometry, _folders, _scverse, _tables
 from harmonicalign.adapters.io._atomic import replacing
 from harmonicalign.adapters.io._errors import DataFileError, write_error
 from harmonicalign.adapters.io._formats import find_format
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from mudata import MuData
 
 __all__ = ["write"]
 
@@ -27,7 +31,7 @@ _WRITERS: dict[str, Callable[[Any, Path], None]] = {
 }
 
 
-def write(data: Any, path: str | os.PathLike[str], *, format: str | None = None, force: bool = False) -> Path:
+def write(data: AnnData | MuData, path: PathLike, *, format: str | None = None, force: bool = False) -> Path:
     """Write data to a file or folder, all of it or nothing.
 
     Parameters
