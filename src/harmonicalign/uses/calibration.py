@@ -20,9 +20,9 @@ _FLOOR = 1e-3
 """Added to votes before their logarithm is taken: a class without a vote is unlikely, not impossible."""
 
 
-def held_out(codes: Array, rng: np.random.RandomState) -> list[Array]:
-    """Folds of (a sample of) the rows, each with its share of every class."""
-    sample = rng.permutation(len(codes))[:_MOST_CALIBRATED]
+def held_out(codes: Array, rng: np.random.RandomState, most: int = _MOST_CALIBRATED) -> list[Array]:
+    """Folds of the rows, or of a sample of at most `most`, each with its share of every class."""
+    sample = rng.permutation(len(codes))[:most]
     sample = sample[np.argsort(codes[sample], kind="stable")]
     folds = min(FOLDS, len(sample))
     return [np.sort(sample[i::folds]) for i in range(folds)]

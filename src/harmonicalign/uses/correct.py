@@ -297,12 +297,12 @@ def _put(matrix: Matrix, columns: slice, values: Array) -> None:
         matrix[:, columns] = values.reshape(-1, len(matrix)).T
 
 
-def _chunks(matrices: Sequence[Matrix]) -> Iterator[slice]:
-    """Ranges of columns that hold about `_CHUNK_ENTRIES` entries, by membership, of the largest dataset."""
+def _chunks(matrices: Sequence[Matrix], size: int = _CHUNK_ENTRIES) -> Iterator[slice]:
+    """Ranges of columns that hold about `size` entries, by membership, of the largest dataset."""
     n, d = max(m.shape[0] for m in matrices), matrices[0].shape[1]
     counts = [np.diff(m.indptr) if sp.issparse(m) else np.full(d, n) for m in matrices]
     # Predictions that break ties are dense, so empty columns cost something too.
     entries = np.maximum(_MEMBERSHIPS * np.max(counts, axis=0), n / 4)
-    edges = np.flatnonzero(np.diff(np.cumsum(entries) // _CHUNK_ENTRIES)) + 1
+    edges = np.flatnonzero(np.diff(np.cumsum(entries) // size)) + 1
     for start, stop in pairwise([0, *edges.tolist(), d]):
         yield slice(start, stop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,21 +21,32 @@ DEFLATE_RATIO = 1032
 """The most that deflate, which zip and gzip use, can expand by; whoever claims more lies."""
 
 
-def available_memory() -> int | None:
-    """Bytes of memory that could be had now; None where the system does not say."""
+def available_memory(
+    meminfo: Path = Path("/proc/meminfo"), ask: Callable[[str], int] | None = None
+) -> int | None:
+    """Bytes of memory that could be had now; None where the system does not say.
+
+    Parameters
+    ----------
+    meminfo
+        Where Linux tells what is free.
+    ask
+        Tells a number of the system by its name; by default `os.sysconf`, which Windows does not have.
+    """
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
+        for line in meminfo.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        ask = ask or os.sysconf
+        return ask("SC_PHYS_PAGES") * ask("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
 
 
-def check_fits(path: Path, promised: int, hint: str = "") -> None:
+def check_fits(path: Path, promised: int, hint: str = "", available: int | None = None) -> None:
     """Refuse what would not fit into memory.
 
     Parameters
@@ -46,8 +57,10 @@ def check_fits(path: Path, promised: int, hint: str = "") -> None:
         Bytes that it says it holds.
     hint
         What else could be done.
+    available
+        Bytes of free memory; by default what the system says.
     """
-    available = available_memory()
+    available = available_memory() if available is None else available
     if available is not None and promised > available:
         raise DataFileError(
             f"{path} says it holds {_size(promised)}, and {_size(available)} of memory are free; "

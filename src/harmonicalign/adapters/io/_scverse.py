@@ -99,15 +99,20 @@ def write_zarr(data: AnnData, path: Path) -> None:
     data.write_zarr(path)
 
 
-def _examine(path: Path) -> None:
-    """Let another process open a file first: some damage makes the HDF5 library crash or never return."""
-    if not sys.executable:
+def _examine(path: Path, executable: str | None = None, patience: float | None = None) -> None:
+    """Let another process open a file first: some damage makes the HDF5 library crash or never return.
+
+    `executable` is the interpreter that opens it, by default this one; where there is none, nothing is
+    examined. `patience` is how many seconds it has, beside those for the size of the file.
+    """
+    executable = sys.executable if executable is None else executable
+    if not executable:
         return
-    limit = _PATIENCE + path.stat().st_size / _BYTES_PER_SECOND
+    limit = (_PATIENCE if patience is None else patience) + path.stat().st_size / _BYTES_PER_SECOND
     try:
         # Errors that it reports itself are left to the reader that follows, which names them.
         code = subprocess.run(
-            [sys.executable, "-I", "-c", _EXAMINE, str(path.resolve())], capture_output=True, timeout=limit
+            [executable, "-I", "-c", _EXAMINE, str(path.resolve())], capture_output=True, timeout=limit
         ).returncode
     except subprocess.TimeoutExpired:
         raise DataFileError(f"{path} is damaged: the HDF5 library gets lost in it") from None

@@ -110,13 +110,13 @@ def from_frame(frame: DataFrame, path: Path, obs: Sequence[str]) -> AnnData:
     )
 
 
-def write_text(data: AnnData, path: Path, *, separator: str, packed: bool) -> None:
-    """Write names, description and values of the rows as a table of text."""
+def write_text(data: AnnData, path: Path, *, separator: str, packed: bool, chunk: int = _CHUNK) -> None:
+    """Write names, description and values of the rows as a table of text, about `chunk` values at a time."""
     import pandas as pd
 
     columns = _columns(data)
     described = data.obs
-    rows = max(1, _CHUNK // max(1, data.n_vars))
+    rows = max(1, chunk // max(1, data.n_vars))
     with (
         packer(path) if packed else path.open("wb") as raw,
         io.TextIOWrapper(raw, encoding="utf-8", newline="") as file,
