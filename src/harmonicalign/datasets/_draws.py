@@ -25,7 +25,7 @@ def unit(v: Array) -> Array:
 
 
 def share_of(name: str, value: float) -> float:
-    """A number from 0 to 1; the error says that percents are not meant."""
+    """A number from 0 to 1; the error says how to convert a percentage."""
     try:
         return float(check_number(name, value, minimum=0.0, maximum=1.0))
     except ValueError as error:

@@ -77,7 +77,7 @@ def clusters_pair(
     corrupted
         Share of the columns of ``y`` that are rotated among themselves, and so correspond to nothing.
     random_state
-        Seed of all of it.
+        Seed of all random draws.
 
     Examples
     --------

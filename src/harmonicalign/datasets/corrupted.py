@@ -15,7 +15,7 @@ __all__ = ["CorruptedPair", "corrupted_pair", "corruption_matrix", "load_digits_
 
 @dataclass(frozen=True, eq=False)
 class CorruptedPair:
-    """Two disjoint samples of one dataset, the second with most of its features rotated away.
+    """Two disjoint samples of one dataset, the second with most of its features corrupted.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ def corrupted_pair(
     n_x, n_y
         Sizes of the two samples, together at most n.
     preserved
-        Share of the features that the corruption leaves alone, from 0 to 1.
+        Share of the features that the corruption does not change, from 0 to 1.
     random_state
         Seed of the samples and of the corruption.
 
@@ -147,7 +147,7 @@ def load_digits_pair(
     Parameters
     ----------
     preserved
-        Share of the pixels that the corruption leaves alone.
+        Share of the pixels that the corruption does not change.
     n_x, n_y
         Sizes of the samples; by default half of the images each, or all that the other one leaves.
     random_state

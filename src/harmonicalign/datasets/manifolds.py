@@ -38,7 +38,7 @@ class ManifoldPair:
     corresponds
         (s,) booleans: the signals that are the same function in both; the others are unrelated ones.
     rotation
-        (d, d), what turned the second sample.
+        (d, d), the rotation of the second sample.
     """
 
     x: Array
@@ -80,7 +80,7 @@ def swiss_roll(
         How unequally the second sample is spread, 0 (evenly, as the first) or more: at 1 its density falls
         as 1/√u along the manifold.
     rotate
-        Whether the second sample is turned by a random rotation.
+        Whether a random rotation is applied to the second sample.
     paired
         Whether both samples are of the same points (the second in another order) rather than of points of
         their own; noise is their own in either case.
@@ -89,9 +89,9 @@ def swiss_roll(
     corrupted
         Share of the signals that are unrelated functions in the second sample.
     signal_noise
-        Standard deviation of the noise on the signals, whose own is one.
+        Standard deviation of the noise on the signals, which have standard deviation one.
     random_state
-        Seed of all of it.
+        Seed of all random draws.
 
     Examples
     --------
@@ -349,7 +349,7 @@ def _signals(
 
 
 def _smooth_functions(latent: Array, n_functions: int, rng: np.random.RandomState) -> Array:
-    """Random plane waves, a few to the manifold, of mean 0 and variance 1."""
+    """Random plane waves, a few periods across the manifold, of mean 0 and variance 1."""
     dimension = latent.shape[1]
     frequency = rng.normal(size=(dimension, n_functions)) * rng.uniform(0.5, 2.0, size=n_functions)
     phase = rng.uniform(0, 2 * np.pi, size=n_functions)

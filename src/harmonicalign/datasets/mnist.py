@@ -17,7 +17,7 @@ __all__ = ["load_mnist"]
 
 
 def load_mnist(path: PathLike | None = None) -> tuple[Array, Array]:
-    """The 70,000 handwritten digits of MNIST, or those of any file of the same make.
+    """The 70,000 handwritten digits of MNIST, or of any file in the same format.
 
     Parameters
     ----------

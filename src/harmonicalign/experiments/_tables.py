@@ -53,7 +53,7 @@ def summarise(rows: Sequence[Row], by: Sequence[str], values: Sequence[str]) -> 
 def to_markdown(table: Sequence[Row], by: Sequence[str], values: Sequence[str], digits: int = 3) -> str:
     """Means with their spread as Markdown.
 
-    Lines told apart by method make one table for each value, methods side by side; others one table with a
+    Results by method make one table for each value, methods side by side; others one table with a
     column for each value.
     """
     if "method" not in by or len(by) == 1:

@@ -58,11 +58,11 @@ def compare(
     Returns
     -------
     table
-        One line per method, a dict: ``method``; ``accuracy``, the share of rows whose label the nearest rows
-        of another dataset tell, of those whose label the other dataset has, averaged over all ordered pairs
-        of datasets (None without labels); ``mixing``, from 0 for apart to 1 for as well mixed as by chance,
+        One dict per method: ``method``; ``accuracy``, the share of rows that have the label of the nearest
+        rows of another dataset, of those whose label the other dataset has, averaged over all ordered pairs
+        of datasets (None without labels); ``mixing``, from 0 (separate) to 1 (as well mixed as by chance),
         within labels where these are given; ``seconds``; ``p``, the significance of our default's alignment;
-        ``columns``, how many are shared; and ``note``, why a method gave nothing.
+        ``columns``, how many are shared; and ``note``, why a method gave no result.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def _line(
             warnings.simplefilter("ignore", UserWarning)  # p says what the warning would
             found = embed(method, matrices, seed=seed)
     except (ValueError, ImportError) as error:
-        # One method that cannot take these data must not hide what others do with them; bad data fail ours.
+        # A method that cannot take these data must not hide the results of others; invalid data fail in ours.
         if method in OURS or method == "none":
             raise
         return line | {"note": lack or str(error)}

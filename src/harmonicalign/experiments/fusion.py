@@ -1,4 +1,4 @@
-"""Fig. 3d: cells measured in two ways, the pairing hidden; do their neighbourhoods find each other?"""
+"""Fig. 3d: cells measured in two ways; are their neighbourhoods matched without the known pairing?"""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def cells(plan: Plan) -> list[Cell]:
                 for method in methods
                 for repeat in plan.repeats(full=3, quick=1)
             ]
-    out.sort(key=lambda cell: (sets.index(cell["set"]), cell["repeat"]))  # what is loaded is used at once
+    # One data set after the other, so that each is loaded once.
+    out.sort(key=lambda cell: (sets.index(cell["set"]), cell["repeat"]))
     sizes = [Path(path).stat().st_size for path in files]
     return [cell | {"sizes": sizes} for cell in out] if files else out
 
@@ -57,7 +58,7 @@ def _named(plan: Plan) -> tuple[str, ...]:
 
 
 def _linked(plan: Plan, name: str) -> bool:
-    """Whether anything is known to correspond; reads the user's files, so that what is wrong shows now."""
+    """Whether any features are known to correspond; reads the user's files, so that errors are raised now."""
     if plan.quick:
         return True
     if name in _paired.SETS:

@@ -1,4 +1,4 @@
-"""Work in blocks that bound its memory, and the exact neighbours of rows found block by block."""
+"""Blocks of rows that bound the memory of a computation, and exact neighbours block by block."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def neighbour_blocks(
     """
     import faiss
 
-    # Neighbours do not depend on origin and scale, but float32 does: centre, and bring to size one.
+    # Neighbours do not depend on origin and scale, but precision in float32 does: centre and scale to one.
     centre = base.mean(axis=0)
     scale = max(float(np.abs(base - centre).max()), float(np.abs(query - centre).max())) or 1.0
     index = faiss.IndexFlatL2(base.shape[1])

@@ -1,4 +1,4 @@
-"""The forms in which users hand over datasets, brought to one: a list of matrices and a list of signals."""
+"""Every form in which users pass datasets, converted to a list of matrices and a list of signals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("harmonicalign")
 
 @dataclass(frozen=True)
 class Inputs:
-    """Datasets in the order of the fit, and how to hand results back in the shape they came in.
+    """Datasets in the order of the fit, and how to return results in the form of the input.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Inputs:
     columns: list[list[str] | None] = field(default_factory=list)
 
     def without_containers(self) -> Inputs:
-        """The same without the objects the user passed in, which need not be kept."""
+        """The same without the objects that the user passed, which need not be kept."""
         return replace(self, containers=[None] * len(self.datasets))
 
     def in_order(self, i: int, x: Matrix) -> Matrix:
@@ -70,7 +70,7 @@ class Inputs:
     def with_dataset(
         self, key: Hashable, dataset: Matrix, signals: Matrix, names: list[str] | None = None
     ) -> Inputs:
-        """The same and one dataset more; a stacked matrix cannot grow, so results come in a dict."""
+        """The same with one more dataset; a stacked matrix cannot grow, so results become a dict."""
         return replace(
             self,
             form={"list": "list"}.get(self.form, "dict"),
@@ -168,7 +168,7 @@ def _nested(x: object) -> bool:
 def _split(
     name: str, x: Datasets, batch: Labels | None
 ) -> tuple[str, list[Hashable], list[Array], list[Matrix]]:
-    # Older scipy's DOK matrices are dicts; they are one dataset all the same.
+    # Older scipy's DOK matrices are dicts; each is one dataset.
     if not sp.issparse(x) and (isinstance(x, Mapping) or _is_dataset_list(x)):
         if batch is not None:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Recognising rows that were seen before, exactly and without comparing all with all."""
+"""Exact search for known rows by hashing, without comparing all pairs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _hashes(x: Matrix, multipliers: Array) -> Array:
 def _bits(values: Array) -> Array:
     # Adding 0.0 turns −0 into 0, so that equal numbers have equal bits.
     bits = np.ascontiguousarray(values.astype(np.float64) + 0.0).view(np.uint64)
-    # Whole numbers differ in their highest bits alone, which a product would lose: spread them. 0 stays 0.
+    # Integers differ only in their highest bits, which the product would lose: mix the bits. 0 stays 0.
     bits ^= bits >> np.uint64(32)
     bits *= np.uint64(0x9E3779B97F4A7C15)
     bits ^= bits >> np.uint64(29)

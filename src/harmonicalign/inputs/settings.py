@@ -1,4 +1,4 @@
-"""Parameters that a fit settles from the data, each with the reason for its value."""
+"""Values of the "auto" parameters, each with the reason for it."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def resolve(
     t: float | str,
     calibrate: bool | str,
 ) -> Settings:
-    """Settle every parameter for datasets of the given shapes.
+    """Resolve every parameter for datasets of the given shapes.
 
-    "auto" is settled by rule; a number is kept where a dataset has room for it and reduced, with
-    a warning, where it has not. Every decision is logged.
+    "auto" is resolved by a rule; a number is kept if every dataset has enough rows for it and reduced,
+    with a warning, where one has not. Every decision is logged.
     """
     reasons: dict[str, str] = {}
     paper = method == "paper"
@@ -82,7 +82,7 @@ def _neighbours(value: int | str, n: int, i: int, paper: bool, reasons: dict[str
             reasons["n_neighbors"] = "a third of the root of the rows, between 5 and 15"
             return min(most, int(np.clip(round(n**0.5 / 3), 5, 15)))
         # A fixed share of the rows spans the same distance however densely the manifold is sampled, so
-        # datasets of unequal size get like spectra.
+        # datasets of unequal size have similar spectra.
         reasons["n_neighbors"] = "4 % of the rows, at least 5, at most 400"
         return min(most, 400, max(5, n // 25))
     return reduced("n_neighbors", check_integer("n_neighbors", value, minimum=1), most, i, reasons)
@@ -126,7 +126,7 @@ def _harmonics(value: int | str | None, n: int, i: int, paper: bool, reasons: di
 
 
 def reduced(name: str, value: int, most: int, i: int, reasons: dict[str, str]) -> int:
-    """`value`, or the most that dataset i has room for, with a warning."""
+    """`value`, or the maximum for dataset i, with a warning."""
     reasons[name] = "as given"
     if value > most:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Checks of what users pass in: every complaint names the argument, what was found and what to do."""
+"""Checks of what users pass in: every error names the argument, what was found and what to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 _RANGE = (1e-50, 1e50)
-"""Between these, squares and products of a few numbers stay within double precision."""
+"""Range in which squares and products of a few numbers stay within double precision."""
 
 _SINGLE_RANGE = (1e-9, 1e9)
 """The same for single precision."""
@@ -110,8 +110,8 @@ def check_rows(name: str, x: MatrixLike, *, min_rows: int = 1) -> Matrix:
 def check_data(name: str, x: MatrixLike, *, min_rows: int = 1) -> Matrix:
     """`check_rows`, and numbers of a size that can be squared and added up.
 
-    Data of any sensible unit is; what is not comes from a mistake, and would overflow somewhere deep inside.
-    Numbers in single precision that need more room become float64.
+    Larger or smaller numbers come from a mistake, and would overflow or underflow in a later stage. Numbers
+    in single precision that need a wider range become float64.
     """
     matrix = check_rows(name, x, min_rows=min_rows)
     values = matrix.data if sp.issparse(matrix) else matrix

@@ -16,7 +16,7 @@ __all__ = ["mixing_entropy"]
 def mixing_entropy(
     datasets: Sequence[MatrixLike], k: int = 30, *, labels: Sequence[Labels] | None = None
 ) -> float:
-    r"""How well datasets mix: entropy of the datasets met in a neighbourhood, against that of a random draw.
+    r"""How well datasets mix: entropy of the datasets in a neighbourhood, relative to a random draw.
 
     Of the k nearest neighbours of row i among all other rows, let :math:`c_{id}` come from dataset d, which
     has :math:`n_d` rows. The score is
@@ -25,9 +25,9 @@ def mixing_entropy(
               p_{id} = \frac{c_{id} / n_d}{\sum_e c_{ie} / n_e}, \qquad H(p) = −\sum_d p_d \log p_d,
 
     where :math:`E_d` is the mean of the same entropy over k rows drawn at random, without replacement, from
-    all other rows (20,000 draws from a generator of its own). So 1 is as well mixed as chance would, whatever
-    k and the sizes of the datasets, and 0 is apart. A dataset that meets others more evenly than by chance
-    counts as mixed, not as more than mixed.
+    all other rows (20,000 draws from a generator of its own). So 1 is as well mixed as by chance, whatever
+    k and the sizes of the datasets, and 0 is separate. A dataset that mixes more evenly than by chance
+    scores 1.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def _mixing(stacked: Array, source: Array, k: int) -> float:
         entropy = _balanced_entropy(count_per_row(source[neighbours], len(sizes)), sizes)
         total += np.bincount(source[rows], weights=entropy, minlength=len(sizes))
     expected = np.array([_expected_entropy(sizes, d, k) for d in range(len(sizes))])
-    # A dataset of one row beside one other always meets that other: it has no say.
+    # A dataset of one row beside one other always has that other as its neighbour: it is left out.
     voting = expected > 0
     return float(np.minimum(total[voting] / sizes[voting] / expected[voting], 1.0).mean())
 

@@ -33,8 +33,8 @@ def neighbourhood_overlap(
 
     where :math:`N_k(z; F)` holds the indices of the k rows of F nearest to z. ``across`` asks whether a row
     of ``y`` is placed where its partner is: its neighbours are sought among the rows of ``x``, the partner
-    is one of the candidates, and size 1 is the share of partners found exactly. ``within`` reads the
-    paper's sentence by the letter. It does not change when either dataset is moved rigidly, so it tells
+    is one of the candidates, and size 1 is the share of partners found exactly. ``within`` is
+    the paper's sentence taken literally. It does not change when either dataset is moved rigidly, so it tells
     whether the two geometries agree, not whether they have been aligned. Chance is about k/n,
     and more where rows crowd together. Exchange ``x`` and ``y`` for the other direction of ``across``.
 

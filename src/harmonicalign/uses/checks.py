@@ -1,4 +1,4 @@
-"""Rows with their labels or values brought to one form, or what is wrong with them; classes named again."""
+"""Validation of rows with labels or values; classes as numbers and back."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ UNASSIGNED = "unassigned"
 """Label of rows whose confidence is below the threshold; as a source label it means missing."""
 
 _LARGEST = 1e100
-"""Values are squared."""
+"""Largest absolute value accepted, because values are squared."""
 
 
 def coordinates(name: str, x: MatrixLike) -> Array:
-    """Aligned coordinates as an array, or what is wrong with them."""
+    """Aligned coordinates as an array, or an error that says what is wrong."""
     if sp.issparse(x):
         raise ValueError(f"{name} is sparse; pass the aligned coordinates")
     return np.asarray(check_rows(name, x), dtype=np.float64)
@@ -47,7 +47,7 @@ def same_width(rows: Array, new: Array) -> None:
 
 
 def stacked(source: MatrixLike | Sequence[MatrixLike], given: object, name: str) -> tuple[Array, list[Any]]:
-    """Rows of all sources below each other, and what was given for each of them."""
+    """Rows of all sources stacked, and what was given for each source."""
     if not (isinstance(source, list | tuple) and len(source) and np.ndim(source[0]) == 2):
         rows = [coordinates("source", source)]
         parts: list[Any] = [given]
@@ -117,7 +117,7 @@ def encoded(labels: Sequence[object], n: int) -> tuple[Array, Array]:
 
 
 def _array_of(names: list[Any]) -> Array:
-    """A plain array of one kind (text, whole numbers, numbers, truth values), else one of objects."""
+    """A plain array of one type (text, integers, floats, booleans), else an array of objects."""
     if any(all(isinstance(v, kind) for v in names) for kind in (str, bool)) or all(
         isinstance(v, int | float) and not isinstance(v, bool) for v in names
     ):
@@ -128,11 +128,11 @@ def _array_of(names: list[Any]) -> Array:
 
 
 def named(classes: Array, best: Array, unsure: Array | None) -> Array:
-    """Labels from the numbers of their classes; those that are unsure are unassigned."""
+    """Labels from class numbers; `unsure` rows are unassigned."""
     labels = classes[best]
     if unsure is None:
         return np.asarray(labels)
-    # Numbers and a word share no plain type, whether or not any row turned out unsure.
+    # Numbers and text share no plain type; the type must not depend on whether any row is unassigned.
     width = f"<U{max(len(UNASSIGNED), labels.dtype.itemsize // 4)}" if labels.dtype.kind == "U" else object
     labels = labels.astype(width)
     labels[unsure] = UNASSIGNED

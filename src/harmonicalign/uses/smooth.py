@@ -27,13 +27,13 @@ __all__ = [
 
 
 _CHUNK_ENTRIES = 2_000_000
-"""Columns are worked on in chunks of about so many entries."""
+"""Number of entries in a chunk of columns."""
 
 _MOST_STEPS = 10_000
-"""After so many steps everything has long been averaged."""
+"""Maximum number of steps; after these, every column is constant."""
 
 _DOUBT = (0.7, 0.9)
-"""Rows count from not at all to fully as their confidence goes from the one to the other."""
+"""Confidence at which the weight of a row is zero, and at which it is one; linear in between."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Denoised:
 
 @dataclass(frozen=True)
 class Imputation:
-    """Values of rows that never had them measured, and how far to trust them.
+    """Values for rows in which they were not measured, with their accuracy.
 
     Attributes
     ----------
@@ -54,8 +54,8 @@ class Imputation:
         (n_target, d), dense.
     correlation, rmse
         Of every feature, between the source's values and their prediction from its other rows. They
-        hold for targets that lie among the source's rows as those lie among themselves. NaN is the
-        correlation of a constant feature.
+        hold for targets as close to the source's rows as those are to each other. The correlation of a
+        constant feature is NaN.
     """
 
     values: Array
@@ -68,18 +68,18 @@ def balanced_transitions(
 ) -> sp.csr_matrix:
     """A diffusion over the rows of all datasets in which each row draws equally on every dataset.
 
-    On a plain graph of neighbours rows see mostly their own dataset wherever some difference is
-    left, and diffusion keeps it. Here each pair of datasets has its own Gaussian kernel of nearest
-    neighbours, balanced (Sinkhorn) so that all rows give as much as they take, by their confidence:
-    where datasets are samples of one population, their means then agree after a single step. A
-    row's weight on other datasets shrinks with its confidence, and its own dataset has the rest.
+    On a plain neighbour graph, neighbours are mostly of the same dataset wherever some difference
+    remains, and diffusion preserves it. Here each pair of datasets has its own Gaussian kernel of nearest
+    neighbours, balanced (Sinkhorn) so that all rows contribute in proportion to their confidence:
+    where datasets are samples of one population, their means then agree after a single step. The
+    lower the confidence of a row, the less weight it puts on other datasets than its own.
 
     Parameters
     ----------
     coordinates
         Joint coordinates of every dataset's rows.
     confidence
-        How well other datasets support each row, in [0, 1]; by default `row_confidence`.
+        Confidence of each row, in [0, 1]; by default `row_confidence`.
     n_neighbors
         Neighbours in each dataset.
 
@@ -90,23 +90,23 @@ def balanced_transitions(
     """
     places = check_coordinates(coordinates)
     n_neighbors = check_integer("n_neighbors", n_neighbors, minimum=1)
-    trust = row_trust(confidence, places)
+    weights = row_trust(confidence, places)
     n = len(places)
     blocks: list[list[Any]] = [[None] * n for _ in range(n)]
     for i in range(n):
         for j in range(i, n):
             kernel = _kernel(places[j], places[i], n_neighbors) + _kernel(places[i], places[j], n_neighbors).T
-            masses = [trust[i], trust[j]] if i != j else [np.ones(len(places[i]))] * 2
+            masses = [weights[i], weights[j]] if i != j else [np.ones(len(places[i]))] * 2
             balanced = _sinkhorn(kernel, *masses)
-            blocks[j][i] = _scaled(_stochastic(balanced.T), trust[j] / n)
+            blocks[j][i] = _scaled(_stochastic(balanced.T), weights[j] / n)
             blocks[i][j] = _scaled(
-                _stochastic(balanced), trust[i] / n if i != j else 1 - trust[i] * (n - 1) / n
+                _stochastic(balanced), weights[i] / n if i != j else 1 - weights[i] * (n - 1) / n
             )
     return sp.csr_matrix(sp.block_array(blocks, format="csr"))
 
 
 def denoise(values: MatrixLike, transitions: Matrix, *, t: int | str = "auto", max_t: int = 20) -> Denoised:
-    """Low-pass filter of columns: each row becomes the mean over where t steps of diffusion lead.
+    """Low-pass filter of columns: each row becomes its expected value after t steps of diffusion.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def denoise(values: MatrixLike, transitions: Matrix, *, t: int | str = "auto", m
 
 
 def impute(values: MatrixLike, source: Array, target: Array, *, n_neighbors: int = 15) -> Imputation:
-    """Features that the target never had measured, from the source's rows near by in the joint space.
+    """Features not measured in the target, from the nearest source rows in the joint space.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def check_coordinates(
 
 
 def row_trust(confidence: Sequence[Array] | None, coordinates: Sequence[Array]) -> list[Array]:
-    """Trust in every row, in (0, 1], from its confidence."""
+    """Weight of every row, in (0, 1], from its confidence."""
     given = row_confidence(coordinates) if confidence is None else confidence
     arrays = [np.asarray(c, dtype=np.float64) for c in given]
     expected = [(len(z),) for z in coordinates]

@@ -1,4 +1,4 @@
-"""Numpy's own files: one array, or an archive of several. Never pickles."""
+"""Numpy files: one array, or an archive of several. Pickles are never read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHERWISE = {
     _OBS_NAMES: ("cell_names", "cells", "barcodes", "barcode"),
     _VAR_NAMES: ("feature_names", "features", "gene_names", "genes"),
 }
-"""What people also call arrays of names; taken for such if they are text without repetition and fit."""
+"""Other common keys for arrays of names; used if the array is unique text of the right length."""
 
 _PARTS = ("data", "indices", "indptr", "shape")
 
@@ -49,8 +49,8 @@ def read_npz(path: Path, key: str | None = None) -> AnnData:
 
     Compressed sparse rows are four arrays, ``X_data``, ``X_indices``, ``X_indptr`` and ``X_shape``, or
     the archive that `scipy.sparse.save_npz` makes. Arrays with one entry (row) per row of the
-    matrix describe its rows (stand in ``obsm``); ``obs_names`` (or ``cells``, ``barcodes``) and
-    ``var_names`` (or ``genes``, ``feature_names``) are what they say.
+    matrix become columns of ``obs`` (entries of ``obsm``); ``obs_names`` (or ``cells``, ``barcodes``)
+    and ``var_names`` (or ``genes``, ``feature_names``) are the names of rows and columns.
     """
     _check_archive(path)
     with np.load(path, allow_pickle=False) as stored:
@@ -77,13 +77,13 @@ def write_npy(data: AnnData, path: Path) -> None:
         raise DataFileError("the data has no matrix X, which is what a numpy file holds; write h5ad or zarr")
     values = np.ascontiguousarray(data.X.toarray() if sp.issparse(data.X) else np.asarray(data.X))
     with path.open("wb") as file:
-        # As `np.save` does, which however keeps to itself why it could not write.
+        # As `np.save` does, but that hides the reason why it could not write.
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
         file.write(values.data)
 
 
 def write_npz(data: AnnData, path: Path) -> None:
-    """Write the matrix, the names and the description of rows, and what stands in ``obsm``."""
+    """Write the matrix, the names, ``obs`` and ``obsm``."""
     if data.X is None:
         raise DataFileError("the data has no matrix X, which is what a numpy file holds; write h5ad or zarr")
     arrays: dict[str, Array] = {
@@ -109,7 +109,7 @@ def write_npz(data: AnnData, path: Path) -> None:
 
 
 def _plain(column: Series) -> Array:
-    """A column as numbers, truth values or text."""
+    """A column as numbers, booleans or text."""
     values = np.asarray(column)
     if values.dtype.kind in "fiub":
         return values
@@ -117,7 +117,7 @@ def _plain(column: Series) -> Array:
 
 
 def _header(file: IO[bytes], path: Path) -> tuple[int, int]:
-    """Bytes that an array's header announces, and bytes of the header."""
+    """Size of an array in bytes according to its header, and size of the header."""
     version = np.lib.format.read_magic(file)
     reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = reader(file)
@@ -127,7 +127,7 @@ def _header(file: IO[bytes], path: Path) -> tuple[int, int]:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse archives whose entries cannot be what they claim, before any is unpacked."""
+    """Refuse archives whose entries have impossible sizes, before any is unpacked."""
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
         for entry in entries:

@@ -42,10 +42,10 @@ def read_folder(path: Path) -> AnnData:
             f"{expected[0]} features and {expected[1]} cells; are the files from one run?"
         )
     size = matrix_file.stat().st_size * (DEFLATE_RATIO if matrix_file.suffix == ".gz" else 1)
-    if 4 * entries > size:  # an entry is at least two numbers and two marks
+    if 4 * entries > size:  # an entry has at least two digits and two separators
         raise DataFileError(f"{matrix_file} is cut short: it announces {entries} entries")
     check_fits(matrix_file, 16 * entries)
-    # Releases of scipy that know the argument warn where it is not given.
+    # Releases of scipy that have this argument warn if it is not given.
     kind = {"spmatrix": False} if "spmatrix" in signature(scipy.io.mmread).parameters else {}
     matrix = sp.csr_matrix(scipy.io.mmread(matrix_file, **kind).T)
     symbols = features.iloc[:, 1] if features.shape[1] > 1 else features.iloc[:, 0]
@@ -54,7 +54,7 @@ def read_folder(path: Path) -> AnnData:
     out.var["gene_ids"] = features.iloc[:, 0].to_numpy()
     if features.shape[1] > 2:
         out.var["feature_types"] = features.iloc[:, 2].to_numpy()
-    # Several identifiers share a symbol in every annotation of a genome.
+    # Every genome annotation has symbols with several identifiers.
     out.var_names_make_unique()
     return out
 
@@ -92,7 +92,7 @@ def _find(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def _size(file: Path) -> tuple[int, int, int]:
-    """Rows, columns and entries that a Matrix Market file announces."""
+    """Numbers of rows, columns and entries in the header of a Matrix Market file."""
     with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as lines:
         if not lines.readline().lower().startswith("%%matrixmarket matrix coordinate"):
             raise DataFileError(f"{file} is not a sparse Matrix Market file")

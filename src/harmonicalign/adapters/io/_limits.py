@@ -1,4 +1,4 @@
-"""Packed files: how much they may claim to hold, as a few bytes can promise terabytes."""
+"""Limits for compressed files, as a few bytes can claim to hold terabytes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 __all__ = ["DEFLATE_RATIO", "Metered", "available_memory", "check_fits", "packer"]
 
 DEFLATE_RATIO = 1032
-"""The most that deflate, which zip and gzip use, can expand by; whoever claims more lies."""
+"""Maximum expansion by deflate, which zip and gzip use; a file that claims more is damaged."""
 
 
 def available_memory(
     meminfo: Path = Path("/proc/meminfo"), ask: Callable[[str], int] | None = None
 ) -> int | None:
-    """Bytes of memory that could be had now; None where the system does not say.
+    """Bytes of memory available now; None if unknown.
 
     Parameters
     ----------
     meminfo
-        Where Linux tells what is free.
+        File in which Linux lists the free memory.
     ask
-        Tells a number of the system by its name; by default `os.sysconf`, which Windows does not have.
+        Looks up a system value by name; by default `os.sysconf`, which does not exist on Windows.
     """
     try:
         for line in meminfo.read_text().splitlines():
@@ -47,14 +47,14 @@ def available_memory(
 
 
 def check_fits(path: Path, promised: int, hint: str = "", available: int | None = None) -> None:
-    """Refuse what would not fit into memory.
+    """Refuse a file that would not fit into memory.
 
     Parameters
     ----------
     path
         The file.
     promised
-        Bytes that it says it holds.
+        Bytes that it claims to hold.
     hint
         What else could be done.
     available
@@ -69,7 +69,7 @@ def check_fits(path: Path, promised: int, hint: str = "", available: int | None 
 
 
 class Metered(io.RawIOBase):
-    """A stream that refuses to hand out more than fits into memory; gzip does not say beforehand."""
+    """A stream that stops at the size of the free memory; gzip does not give the size in advance."""
 
     def __init__(self, path: Path, stream: io.BufferedIOBase) -> None:
         self.path, self.stream, self.passed = path, stream, 0
@@ -93,7 +93,7 @@ class Metered(io.RawIOBase):
 
 @contextmanager
 def packer(path: Path) -> Iterator[gzip.GzipFile]:
-    """A file to write to, packed with gzip; equal content makes equal files, whatever the time and name."""
+    """A gzip file to write to; equal content gives equal files, whatever the time and name."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
         yield packed
 

@@ -42,7 +42,7 @@ def read(
         An .h5ad, .h5mu, .zarr, .csv(.gz), .tsv(.gz), .parquet, .npy, .npz or .fcs file, or a folder
         with ``matrix.mtx``, ``barcodes.tsv`` and ``features.tsv``.
     format
-        The format's short name (see `FORMATS`), if the ending does not tell it.
+        The format's short name (see `FORMATS`), if the ending does not determine it.
     key
         Which matrix of an .npz archive, or which modality of an .h5mu file.
     backed
@@ -64,7 +64,7 @@ def read(
     Raises
     ------
     DataFileError
-        If the file is damaged, foreign, too large for memory, or not what its name says.
+        If the file is damaged, of an unknown format, too large for memory, or wrongly named.
     FileNotFoundError
         If there is no such file.
 
@@ -95,14 +95,14 @@ def read(
     try:
         check_content(path, kind)
         with warnings.catch_warnings():
-            # Repeated names are the business of whoever matches them, and so are old ways of storing.
+            # Repeated names are checked where names are matched; old storage formats are still supported.
             warnings.filterwarnings("ignore", message=".* names are not unique")
             warnings.simplefilter("ignore", FutureWarning)
             warnings.filterwarnings("ignore", module="mudata", category=UserWarning)
             data = _reader(kind.name, key, backed, obs, transpose)(path)
     except (DataFileError, ImportError):
         raise
-    except Exception as error:  # whatever a damaged or hostile file provokes
+    except Exception as error:  # anything that a damaged or hostile file may raise
         raise read_error(path, kind.title, error) from error
     return data if arcsinh is None else _arcsinh(data, arcsinh, path)
 
@@ -127,7 +127,7 @@ def _reader(
 
 
 def _check_options(path: Path, kind: Format, **given: object) -> None:
-    """Options that a format has no use for were meant for another file."""
+    """Refuse options that the format does not use."""
     understood = {
         "key": ("npz", "h5mu"),
         "backed": ("h5ad",),
@@ -155,7 +155,7 @@ def _arcsinh(data: AnnData | MuData, cofactor: float, path: Path) -> AnnData:
 
 
 def _nearest(path: Path) -> str:
-    """A hint at a file of a like name in the same folder."""
+    """A hint at a file of a similar name in the same folder."""
     if not path.parent.is_dir():
         return f": there is no folder {path.parent}"
     names = [p.name for p in path.parent.iterdir() if not p.name.startswith(".")]

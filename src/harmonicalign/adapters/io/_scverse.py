@@ -102,15 +102,15 @@ def write_zarr(data: AnnData, path: Path) -> None:
 def _examine(path: Path, executable: str | None = None, patience: float | None = None) -> None:
     """Let another process open a file first: some damage makes the HDF5 library crash or never return.
 
-    `executable` is the interpreter that opens it, by default this one; where there is none, nothing is
-    examined. `patience` is how many seconds it has, beside those for the size of the file.
+    `executable` is the interpreter that opens it, by default this one; if there is none, nothing is
+    examined. `patience` is the time limit in seconds, in addition to that for the size of the file.
     """
     executable = sys.executable if executable is None else executable
     if not executable:
         return
     limit = (_PATIENCE if patience is None else patience) + path.stat().st_size / _BYTES_PER_SECOND
     try:
-        # Errors that it reports itself are left to the reader that follows, which names them.
+        # Errors that the library reports are raised by the reader that follows.
         code = subprocess.run(
             [executable, "-I", "-c", _EXAMINE, str(path.resolve())], capture_output=True, timeout=limit
         ).returncode

@@ -1,4 +1,4 @@
-"""Tables: text and parquet. Columns of numbers are measured; other columns describe the rows."""
+"""Tables: text and parquet. Columns of numbers go to ``X``; other columns describe the rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
     """A table of text as AnnData.
 
     The first column names the rows if it has no heading or holds text without repetition. A first
-    line of nothing but numbers is data, unless it merely counts the columns.
+    line of numbers only is data, unless these are column numbers.
     """
     import pandas as pd
 
@@ -86,7 +86,7 @@ def read_parquet(path: Path, *, obs: Sequence[str] = (), transpose: bool = False
 
 
 def from_frame(frame: DataFrame, path: Path, obs: Sequence[str]) -> AnnData:
-    """AnnData of a data frame: numbers to `X`, everything else and `obs` to the description of rows."""
+    """AnnData of a data frame: numbers to `X`, all other columns and `obs` to ``obs``."""
     import anndata
 
     frame = frame.copy(deep=False)
@@ -103,7 +103,7 @@ def from_frame(frame: DataFrame, path: Path, obs: Sequence[str]) -> AnnData:
         logger.info("%s: %s; such columns describe the rows", path, _holding_text(described))
     described_rows = frame.loc[:, texts].copy()
     return anndata.AnnData(
-        # Row by row as everywhere else: the order in memory decides on the last digits of results.
+        # Row-major as everywhere else: the memory layout affects the last digits of results.
         X=np.ascontiguousarray(measured.to_numpy()),
         obs=described_rows,
         var=measured.iloc[:0].T.loc[:, []],
@@ -144,7 +144,7 @@ def write_parquet(data: AnnData, path: Path) -> None:
 
 
 def _columns(data: AnnData) -> Index:
-    """Names of the features, none of them also the name of something that describes rows."""
+    """Names of the features; none may also be the name of a column of ``obs``."""
     if data.X is None:
         raise DataFileError("the data has no matrix X, which is what a table holds; write h5ad or zarr")
     both = [name for name in data.obs.columns if name in data.var_names]
@@ -163,20 +163,20 @@ def _dense(matrix: Matrix) -> Array:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[bytes]]:
-    """A seekable stream over a text file, unpacked if it is packed, whatever its name says."""
+    """A seekable stream over a text file, decompressed if necessary, whatever its name."""
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if not packed:
             yield io.BufferedReader(raw)
             return
-        # Read in one go: the stream is metered, and pandas reads all of it anyway.
+        # Read at once: the stream has a limit, and pandas reads all of it anyway.
         with gzip.GzipFile(fileobj=raw) as stream:
             yield io.BytesIO(io.BufferedReader(Metered(path, stream)).read())
 
 
 def _separator(first: bytes, default: str) -> str:
-    """What parts the columns: as the name of the file says, unless the first line has none of it."""
+    """Separator of the columns: by the file name, unless the first line does not contain it."""
     line = first.decode("utf-8", errors="replace")
     if default in line:
         return default
@@ -184,7 +184,7 @@ def _separator(first: bytes, default: str) -> str:
 
 
 def _is_data(first: bytes, separator: str) -> bool:
-    """Whether the first line is data: numbers that do not merely count."""
+    """Whether the first line is data: numbers other than column numbers."""
     fields = first.decode("utf-8-sig", errors="replace").strip("\r\n").split(separator)
     try:
         values = [float(field.strip().strip('"')) for field in fields]

@@ -41,9 +41,9 @@ def write(data: AnnData | MuData, path: PathLike, *, format: str | None = None, 
         names and the description of rows (.npz also ``obsm``); .npy, .fcs and folders keep the matrix and,
         but for .npy, the names of its columns.
     path
-        Where to: the ending tells the format, as for `read`; a name without one is a folder.
+        Where to: the ending determines the format, as for `read`; a name without one is a folder.
     format
-        The format's short name, if the ending does not tell it.
+        The format's short name, if the ending does not determine it.
     force
         Replace what is there. Without it an existing target raises FileExistsError.
 
@@ -72,6 +72,6 @@ def write(data: AnnData | MuData, path: PathLike, *, format: str | None = None, 
                 _WRITERS[kind.name](data, temporary)
         except (DataFileError, ImportError):
             raise
-        except Exception as error:  # whatever a format has no room for
+        except Exception as error:  # anything that a format cannot hold
             raise write_error(path, error) from error
     return path

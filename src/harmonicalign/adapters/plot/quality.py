@@ -1,4 +1,4 @@
-"""How far to believe an alignment: weights of features, confidence of rows, errors of methods."""
+"""Quality of an alignment: weights of features, confidence of rows, errors of methods."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ def spectrum(
 ) -> Axes:
     r"""Eigenvalues of every dataset, over the windows that decide which of them are compared.
 
-    Each dataset is a curve of rank against eigenvalue λ. Behind them stand the itersine windows
-    :math:`w_ξ(λ) = \sin(\frac π2 \cos^2(\frac π2 (ℓλ − ξ)))`, scale on the right. Where the curves lie far
-    apart at one rank, the datasets run at different speeds and bands compare unlike harmonics.
+    Each dataset is a curve of rank against eigenvalue λ. Behind them are the itersine windows
+    :math:`w_ξ(λ) = \sin(\frac π2 \cos^2(\frac π2 (ℓλ − ξ)))`, scale on the right. Where the curves are far
+    apart at one rank, a band compares harmonics of different rank.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def spectrum(
     ax.set_xlabel("eigenvalue λ (low frequency on the right)")
     ax.set_ylabel("harmonic (rank)")
     tidy(ax, grid=False)
-    # Where the spectrum reaches decides which corner is free.
+    # The largest eigenvalue decides which corner is free.
     reach = max(float(values[0]) for values in spectra)
     ax.legend(title="dataset (harmonics)", loc="upper right" if reach < 0.6 else "lower left", framealpha=0.9)
     return ax
