@@ -1,7 +1,9 @@
 """Every metric against an implementation that shares nothing with it."""
 
 import doctest
+import re
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import numpy as np
@@ -64,6 +66,19 @@ def test_neighbours_do_not_depend_on_the_blocks(rng, exclude_self):
     np.testing.assert_array_equal(np.concatenate([found for _, found in parts]), whole)
     distances = cdist(query, base) + (np.diag(np.full(60, np.inf)) if exclude_self else 0)
     np.testing.assert_array_equal(whole, np.argsort(distances, axis=1)[:, :5])
+
+
+def test_a_metric_outside_the_package_needs_only_the_checks(rng):
+    """The example of the documentation."""
+    page = Path(__file__).parents[1] / "docs" / "api" / "metrics.md"
+    names = {}
+    exec(re.search(r"```python\n(.+?)```", page.read_text(), flags=re.DOTALL)[1], names)
+    x, y = rng.normal(size=(60, 3)), rng.normal(size=(40, 3))
+    a, b = rng.integers(3, size=60), rng.integers(3, size=40)
+    nearest = np.argsort(cdist(y, x), axis=1)[:, :10]
+    assert names["purity"](x, a, y, b) == pytest.approx(np.mean(a[nearest] == b[:, None]))
+    with pytest.raises(ValueError, match="k is 99 but x has only 60 rows"):
+        names["purity"](x, a, y, b, k=99)
 
 
 # --- knn_label_agreement ---
