@@ -1,4 +1,4 @@
-"""Parameters that a fit settles from the data, each with the reason for its value."""
+"""Values of the "auto" parameters, each with the reason for it."""
 
 from __future__ import annotations
 
@@ -74,17 +74,17 @@ def resolve(
     shapes: Sequence[tuple[int, int]],
     *,
     rules: AutoRules | None,
-    n_neighbors: Any,
-    n_pca: Any,
-    n_harmonics: Any,
-    n_bands: Any,
-    t: Any,
-    calibrate: Any,
+    n_neighbors: int | str,
+    n_pca: int | str | None,
+    n_harmonics: int | str | None,
+    n_bands: int | str,
+    t: float | str,
+    calibrate: bool | str,
 ) -> Settings:
-    """Settle every parameter for datasets of the given shapes.
+    """Resolve every parameter for datasets of the given shapes.
 
-    "auto" is settled by rule; a number is kept where a dataset has room for it and reduced, with
-    a warning, where it has not. Every decision is logged. `rules` settle "auto"; None are the paper's.
+    "auto" is resolved by `rules`, or by the paper's where there are none; a number is kept if every dataset has
+    enough rows for it and reduced, with a warning, where one has not. Every decision is logged.
     """
     reasons: dict[str, str] = {}
     neighbours = [_neighbours(n_neighbors, n, i, rules, reasons) for i, (n, _) in enumerate(shapes)]
@@ -115,7 +115,7 @@ def resolve(
     return settings
 
 
-def _neighbours(value: Any, n: int, i: int, rules: AutoRules | None, reasons: dict[str, str]) -> int:
+def _neighbours(value: int | str, n: int, i: int, rules: AutoRules | None, reasons: dict[str, str]) -> int:
     most = n - 1
     if isinstance(value, str):
         if value != "auto":
@@ -127,13 +127,15 @@ def _neighbours(value: Any, n: int, i: int, rules: AutoRules | None, reasons: di
             )
             return min(most, int(np.clip(round(n**0.5 / rules.neighbour_root), least, largest)))
         # A fixed share of the rows spans the same distance however densely the manifold is sampled, so
-        # datasets of unequal size get like spectra.
+        # datasets of unequal size have similar spectra.
         reasons["n_neighbors"] = "4 % of the rows, at least 5, at most 400"
         return min(most, 400, max(5, n // 25))
     return reduced("n_neighbors", check_integer("n_neighbors", value, minimum=1), most, i, reasons)
 
 
-def _pca_width(value: Any, n: int, d: int, rules: AutoRules | None, reasons: dict[str, str]) -> int | None:
+def _pca_width(
+    value: int | str | None, n: int, d: int, rules: AutoRules | None, reasons: dict[str, str]
+) -> int | None:
     if value is None:
         reasons["n_pca"] = "as given"
         return None
@@ -148,7 +150,9 @@ def _pca_width(value: Any, n: int, d: int, rules: AutoRules | None, reasons: dic
     return width if width < min(n, d) else None
 
 
-def _harmonics(value: Any, n: int, i: int, rules: AutoRules | None, reasons: dict[str, str]) -> int:
+def _harmonics(
+    value: int | str | None, n: int, i: int, rules: AutoRules | None, reasons: dict[str, str]
+) -> int:
     most = n - 1
     if value is None:
         reasons["n_harmonics"] = "all, as asked"
@@ -173,7 +177,7 @@ def _harmonics(value: Any, n: int, i: int, rules: AutoRules | None, reasons: dic
 
 
 def reduced(name: str, value: int, most: int, i: int, reasons: dict[str, str]) -> int:
-    """`value`, or the most that dataset i has room for, with a warning."""
+    """`value`, or the maximum for dataset i, with a warning."""
     reasons[name] = "as given"
     if value > most:
         warnings.warn(
