@@ -83,8 +83,8 @@ def resolve(
 ) -> Settings:
     """Resolve every parameter for datasets of the given shapes.
 
-    "auto" is resolved by `rules`, or by the paper's where there are none; a number is kept if every dataset has
-    enough rows for it and reduced, with a warning, where one has not. Every decision is logged.
+    "auto" is resolved by `rules`, or by the paper's where there are none; a number is kept if every dataset
+    has enough rows for it and reduced, with a warning, where one has not. Every decision is logged.
     """
     reasons: dict[str, str] = {}
     neighbours = [_neighbours(n_neighbors, n, i, rules, reasons) for i, (n, _) in enumerate(shapes)]
