@@ -1,4 +1,4 @@
-"""Leading eigenpairs on the CPU: LAPACK for few rows, blocks or ARPACK for many, and what to do if they fail."""
+"""Leading eigenpairs on the CPU: LAPACK for few rows, blocks or ARPACK for many, others where these fail."""
 
 from __future__ import annotations
 

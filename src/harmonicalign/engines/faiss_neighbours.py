@@ -10,9 +10,9 @@ import numpy as np
 import scipy.linalg
 
 from harmonicalign._typing import Array
-from harmonicalign.engines.distances import row_distances, unit_scale
+from harmonicalign.engines.distances import in_single, measured_again
 from harmonicalign.engines.protocols import Neighbours, check_k
-from harmonicalign.engines.threads import in_threads, row_slices
+from harmonicalign.engines.threads import row_slices
 
 __all__ = ["FaissNeighbours", "nearest_rows"]
 
@@ -20,9 +20,6 @@ logger = logging.getLogger("harmonicalign")
 
 _PROBED_QUERIES = 256
 """Queries that the recall of an inverted file is measured on."""
-
-_HUGE = 1e150
-"""Numbers beyond this are scaled before they are added up."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +48,9 @@ class FaissNeighbours:
     def __call__(self, x: Array, k: int, queries: Array | None = None) -> Neighbours:
         """The k rows of `x` nearest to each query; see `NeighbourEngine`."""
         check_k(k, len(x), queries is None)
-        base, scale, centre = _single(x, x if queries is None else queries)
+        base, sought, scale = in_single(x, queries)
         if queries is not None:
-            squared, indices, recall = self._search(base, _shifted(queries, scale, centre), k)
+            squared, indices, recall = self._search(base, sought, k)
         else:
             queries = x
             # One more than asked for, because a row finds itself; equal rows may hide it, hence the mask.
@@ -65,11 +62,7 @@ class FaissNeighbours:
             squared = squared[other].reshape(len(x), -1)
         if not self.exact:
             return Neighbours(indices, np.sqrt(np.maximum(squared, 0), dtype=np.float64) * scale, recall)
-        distances = row_distances(queries, x, indices)
-        order = np.argsort(distances, axis=1, kind="stable")
-        return Neighbours(
-            np.take_along_axis(indices, order, axis=1), np.take_along_axis(distances, order, axis=1), recall
-        )
+        return measured_again(indices, queries, x, recall)
 
     def _search(self, base: Array, sought: Array, k: int) -> tuple[Array, Array, float]:
         """Squared distances and numbers of the k nearest rows, in single precision, and the recall."""
@@ -102,30 +95,6 @@ def _flat(base: Array) -> Any:
     index = faiss.IndexFlatL2(base.shape[1])
     index.add(base)
     return index
-
-
-def _single(x: Array, queries: Array) -> tuple[Array, float, Array]:
-    """Rows in single precision, scaled and centred so that its digits are spent on differences."""
-    scale = unit_scale(x) if queries is x else unit_scale(x, queries)
-    x = _with_room(x, scale)
-    centre = x.mean(axis=0, dtype=np.float64) / scale if scale < _HUGE else (x / scale).mean(axis=0)
-    return _shifted(x, scale, centre), scale, centre
-
-
-def _with_room(x: Array, scale: float) -> Array:
-    """Rows in a type that can hold the scale; that of the queries may be beyond single precision."""
-    return x if scale <= float(np.finfo(x.dtype).max) else x.astype(np.float64)
-
-
-def _shifted(x: Array, scale: float, centre: Array) -> Array:
-    x = _with_room(x, scale)
-    out = np.empty(x.shape, dtype=np.float32)
-
-    def fill(rows: slice) -> None:
-        out[rows] = x[rows] / scale - centre
-
-    in_threads(fill, row_slices(len(x), 16 * x.shape[1]))
-    return out
 
 
 def _search_lists(base: Array, sought: Array, k: int, recall: float) -> tuple[Array, Array, float]:

@@ -90,10 +90,10 @@ class NeighbourEngine(Protocol):
 
 
 class Eigenpairs(NamedTuple):
-    """Eigenvalues, largest first, and their eigenvectors as orthonormal columns."""
+    """Eigenvalues, largest first, and their eigenvectors as orthonormal columns; arrays of one kind."""
 
-    values: Array
-    vectors: Array
+    values: Any
+    vectors: Any
 
 
 class EigenSolver(Protocol):
@@ -123,9 +123,7 @@ def check_k(k: int, n: int, own: bool) -> None:
         raise ValueError(f"k must be between 1 and {n - own} for {n} rows, not {k}")
 
 
-def checked_neighbours(
-    engine: NeighbourEngine, x: Array, k: int, queries: Array | None = None
-) -> Neighbours:
+def checked_neighbours(engine: NeighbourEngine, x: Array, k: int, queries: Array | None = None) -> Neighbours:
     """Neighbours from an engine of any origin, as plain arrays, if they are what `NeighbourEngine` promises.
 
     Raises
