@@ -208,9 +208,9 @@ def kernel_graph(
     n_neighbors = check_integer("n_neighbors", n_neighbors, minimum=1)
     matrix = check_rows("x", x, min_rows=3)
     n = matrix.shape[0]
-    if max_neighbors is None:
-        max_neighbors = default_neighbours(n, n_neighbors, EXACT_ROWS if neighbours is None else 0)
-    max_neighbors = min(n - 1, check_integer("max_neighbors", max_neighbors, minimum=1))
+    most = default_neighbours(n, n_neighbors, EXACT_ROWS if neighbours is None else 0)
+    most = check_integer("max_neighbors", most if max_neighbors is None else max_neighbors, minimum=1)
+    max_neighbors = min(n - 1, most)
     if isinstance(bandwidth, str):
         if bandwidth != "knn":
             raise ValueError(f"bandwidth is {bandwidth!r}; expected 'knn', a number, an array or a function")
@@ -222,17 +222,15 @@ def kernel_graph(
 
     rows: Array | None = None
     eps: Array | None = None
-    recall = 1.0
+    near: Neighbours | None = None
     if metric == "affinity":
         kernel = checked_affinity(matrix)
     elif metric == "distance":
         kernel, eps = kernel_from_distances(matrix, n_neighbors, bandwidth, decay, thresh)
     elif metric == "euclidean":
         rows = matrix.toarray() if sp.issparse(matrix) else matrix
-        near = None
         if neighbours is not None or max_neighbors < n - 1:
             near = _search(neighbours, rows, max_neighbors)
-            recall = near.recall
         kernel, eps = _kernel_of_rows(rows, near, n_neighbors, bandwidth, decay, thresh)
     else:
         raise ValueError(f"metric is {metric!r}; expected 'euclidean', 'distance' or 'affinity'")
@@ -253,7 +251,7 @@ def kernel_graph(
         decay=decay,
         thresh=thresh,
         anisotropy=anisotropy,
-        recall=recall,
+        recall=1.0 if near is None else near.recall,
     )
 
 
