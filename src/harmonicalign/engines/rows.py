@@ -20,7 +20,7 @@ __all__ = [
     "canonical_signs",
     "decayed",
     "directions",
-    "displaced",
+    "displace",
     "gaussian_weights",
     "heaviest_first",
     "kernel_weights",
@@ -85,13 +85,13 @@ def gaussian_weights(distances: Rows, scale: Rows) -> Rows:
         return xp.exp(-(ratio**2))
 
 
-def displaced(z: Rows, displacement: Rows, neighbours: Neighbours) -> Rows:
-    """Rows, each moved by the displacement of the places nearest to it.
+def displace(z: Rows, displacement: Rows, neighbours: Neighbours) -> None:
+    """Move each row, in place, by the displacement of the places nearest to it.
 
     Parameters
     ----------
     z
-        Rows to move, (n, d).
+        Rows to move, (n, d). They are written over: a copy would cost a third more time.
     displacement
         The displacement at each place, (m, d).
     neighbours
@@ -99,11 +99,9 @@ def displaced(z: Rows, displacement: Rows, neighbours: Neighbours) -> Rows:
     """
     weights = gaussian_weights(neighbours.distances, neighbours.distances[:, -1:])
     weights /= weights.sum(axis=1, keepdims=True)
-    moved = namespace(z).asarray(z, copy=True)
     # One neighbour at a time: a sum over all at once would hold k times the rows.
     for j in range(neighbours.k):
-        moved += weights[:, j, None] * displacement[neighbours.indices[:, j]]
-    return moved
+        z += weights[:, j, None] * displacement[neighbours.indices[:, j]]
 
 
 # planes

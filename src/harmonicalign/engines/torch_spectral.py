@@ -152,7 +152,10 @@ def reordered(graph: Csr, order: Tensor) -> Csr:
 
 
 def components(graph: Csr) -> Tensor:
-    """For every row the least number of a row in its connected component."""
+    """For every row the least number of a row in its connected component.
+
+    On the host scipy does this, by a walk that no device can take; here labels spread instead.
+    """
     row, col = graph.rows().long(), graph.col.long()
     label = torch.arange(graph.n, device=col.device)
     while True:
