@@ -13,12 +13,12 @@ from torch import Tensor
 from harmonicalign._typing import Array
 from harmonicalign.engines.rows import blend, canonical_signs, directions, displace, heaviest_first
 from harmonicalign.engines.rows import tangent_projection as projected
-from harmonicalign.engines.torch_device import resolve_device, to_device, to_host
+from harmonicalign.engines.torch_device import to_device, to_host
 from harmonicalign.engines.torch_neighbours import EXACT_BELOW, knn, knn_in_lists
 from harmonicalign.engines.torch_spectral import Kernel, components, eigenpairs, kernel, normalise, reordered
 from harmonicalign.engines.torch_tiles import exact_search, workspace
 
-__all__ = ["JointGraph", "on_planes", "placed_rows", "resolve_device", "stacked", "to_device", "to_host"]
+__all__ = ["JointGraph", "on_planes", "placed_rows", "stacked", "to_device", "to_host"]
 
 _CANDIDATES = 1 << 27
 """Numbers in the temporaries of a displacement or of a projection, at most."""

@@ -206,19 +206,16 @@ def kernel_graph(
     thresh = check_number("thresh", thresh, minimum=0, maximum=0.5)
     anisotropy = check_number("anisotropy", anisotropy, minimum=0, maximum=1)
     n_neighbors = check_integer("n_neighbors", n_neighbors, minimum=1)
+    _check_choices(bandwidth, metric, neighbours)
     matrix = check_rows("x", x, min_rows=3)
     n = matrix.shape[0]
     most = default_neighbours(n, n_neighbors, EXACT_ROWS if neighbours is None else 0)
     most = check_integer("max_neighbors", most if max_neighbors is None else max_neighbors, minimum=1)
     max_neighbors = min(n - 1, most)
     if isinstance(bandwidth, str):
-        if bandwidth != "knn":
-            raise ValueError(f"bandwidth is {bandwidth!r}; expected 'knn', a number, an array or a function")
         if metric != "affinity" and n_neighbors > n - 1:
             raise ValueError(f"n_neighbors is {n_neighbors} but each row has only {n - 1} others; lower it")
         max_neighbors = max(max_neighbors, n_neighbors)
-    if neighbours is not None and metric != "euclidean":
-        raise ValueError(f"neighbours are found among rows, and with metric={metric!r} there are none")
 
     rows: Array | None = None
     eps: Array | None = None
@@ -227,13 +224,11 @@ def kernel_graph(
         kernel = checked_affinity(matrix)
     elif metric == "distance":
         kernel, eps = kernel_from_distances(matrix, n_neighbors, bandwidth, decay, thresh)
-    elif metric == "euclidean":
+    else:
         rows = matrix.toarray() if sp.issparse(matrix) else matrix
         if neighbours is not None or max_neighbors < n - 1:
             near = _search(neighbours, rows, max_neighbors)
         kernel, eps = _kernel_of_rows(rows, near, n_neighbors, bandwidth, decay, thresh)
-    else:
-        raise ValueError(f"metric is {metric!r}; expected 'euclidean', 'distance' or 'affinity'")
 
     density = row_sums(kernel)
     if anisotropy > 0:
@@ -253,6 +248,16 @@ def kernel_graph(
         anisotropy=anisotropy,
         recall=1.0 if near is None else near.recall,
     )
+
+
+def _check_choices(bandwidth: Any, metric: str, neighbours: NeighbourEngine | None) -> None:
+    """Refuse words that stand for nothing, and a search where there is nothing to search."""
+    if isinstance(bandwidth, str) and bandwidth != "knn":
+        raise ValueError(f"bandwidth is {bandwidth!r}; expected 'knn', a number, an array or a function")
+    if metric not in ("euclidean", "distance", "affinity"):
+        raise ValueError(f"metric is {metric!r}; expected 'euclidean', 'distance' or 'affinity'")
+    if neighbours is not None and metric != "euclidean":
+        raise ValueError(f"neighbours are found among rows, and with metric={metric!r} there are none")
 
 
 def default_neighbours(n: int, n_neighbors: int, exact_rows: int = EXACT_ROWS) -> int:
