@@ -91,7 +91,7 @@ def displace(z: Rows, displacement: Rows, neighbours: Neighbours) -> None:
     Parameters
     ----------
     z
-        Rows to move, (n, d). They are written over: a copy would cost a third more time.
+        Rows to move, (n, d); some thousands at a time stay in the cache. They are written over.
     displacement
         The displacement at each place, (m, d).
     neighbours
