@@ -4,7 +4,8 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
 from harmonicalign import kernel_graph
-from harmonicalign.engines import cpu
+from harmonicalign.engines.distances import all_distances
+from harmonicalign.engines.faiss_neighbours import FaissNeighbours, nearest_rows
 from harmonicalign.paper import graph as graph_module
 
 
@@ -73,7 +74,7 @@ def test_defaults(curved):
     assert kernel_graph(sp.csr_matrix(curved)).rows == pytest.approx(curved)
 
 
-def test_how_many_neighbours_are_looked_at(curved, monkeypatch):
+def test_how_many_neighbours_are_looked_at(curved):
     def looked_at(**options):
         return kernel_graph(curved, **{"n_neighbors": 5, **options}).max_neighbors
 
@@ -82,26 +83,16 @@ def test_how_many_neighbours_are_looked_at(curved, monkeypatch):
     assert looked_at(max_neighbors=58) == 58
     assert looked_at(max_neighbors=2) == 5
     assert looked_at(max_neighbors=1, bandwidth=1.0) == 1
-    monkeypatch.setattr(graph_module, "EXACT_ROWS", 60)
     assert looked_at() == 59
-    monkeypatch.setattr(graph_module, "EXACT_ROWS", 59)
-    assert looked_at() == 25
-    assert looked_at(n_neighbors=20) == 59
+    assert graph_module.default_neighbours(10_000, 5) == 9999
+    assert graph_module.default_neighbours(10_001, 5) == 25
+    rows = np.random.RandomState(0).randn(10_001, 2)
+    assert kernel_graph(rows, n_neighbors=2).max_neighbors == 10
 
 
-@pytest.mark.parametrize(("most", "exact"), [(60, True), (59, False)])
-def test_recall_of_the_search_is_reported(curved, monkeypatch, most, exact):
-    search = cpu.nearest_rows
-
-    def poor(rows, k, *, exact):
-        asked.append(exact)
-        return (*search(rows, k, exact=True)[:2], 0.9)
-
-    asked = []
-    monkeypatch.setattr(graph_module, "EXACT_ROWS", most)
-    monkeypatch.setattr(cpu, "nearest_rows", poor)
-    assert kernel_graph(curved, n_neighbors=5, max_neighbors=9).recall == 0.9
-    assert asked == [exact]
+@pytest.mark.parametrize(("n", "exact"), [(10_000, True), (10_001, False)])
+def test_distances_are_in_double_precision_while_rows_are_few(n, exact):
+    assert graph_module.own_search(n) == FaissNeighbours(exact=exact)
 
 
 def test_all_pairs_or_all_neighbours_are_the_same(curved):
@@ -393,28 +384,26 @@ def test_extension_of_known_rows_follows_the_graph(curved):
 
 
 def test_nearest_agrees_with_all_distances(curved):
-    everything = cpu.all_distances(curved)
+    everything = all_distances(curved)
     assert everything == pytest.approx(cdist(curved, curved), abs=1e-12)
-    distances, indices = cpu.nearest(curved, 6)
-    assert distances == pytest.approx(np.sort(everything, axis=1)[:, 1:7])
-    assert (indices != np.arange(len(curved))[:, None]).all()
+    found = nearest_rows(curved, 6)
+    assert found.distances == pytest.approx(np.sort(everything, axis=1)[:, 1:7])
+    assert (found.indices != np.arange(len(curved))[:, None]).all()
 
 
-def test_inverted_file_finds_nearly_all_neighbours(monkeypatch):
+def test_inverted_file_finds_nearly_all_neighbours():
     rng = np.random.RandomState(0)
     rows = np.r_[rng.randn(5600, 3), 50 + rng.randn(5, 3)] @ rng.randn(3, 20)
-    expected = cpu.nearest(rows, 15)[1]
-    monkeypatch.setattr(cpu, "EXACT_PAIRS", 0)
-    distances, found = cpu.nearest(rows, 15)
-    recall = np.mean([len(np.intersect1d(a, b)) / 15 for a, b in zip(found, expected, strict=True)])
-    assert recall > 0.97
-    assert (found >= 0).all()
-    assert (np.diff(distances, axis=1) >= 0).all()
+    expected, found = nearest_rows(rows, 15), FaissNeighbours(exact_pairs=0)(rows, 15)
+    pairs = zip(found.indices, expected.indices, strict=True)
+    assert np.mean([len(np.intersect1d(a, b)) / 15 for a, b in pairs]) > 0.97
+    assert (found.indices >= 0).all()
+    assert (np.diff(found.distances, axis=1) >= 0).all()
 
 
 def test_equal_rows_are_at_distance_zero():
     rows = np.repeat(1e6 + np.random.RandomState(0).randn(5, 20), 2, axis=0)
-    assert (np.diag(cpu.all_distances(rows), 1)[::2] == 0).all()
+    assert (np.diag(all_distances(rows), 1)[::2] == 0).all()
 
 
 def test_inputs_are_never_written_to(curved):

@@ -4,7 +4,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackNoConvergence
 
 from harmonicalign import DisconnectedGraphWarning, harmonics, kernel_graph
-from harmonicalign.engines import cpu
+from harmonicalign.engines import eigen
+from harmonicalign.engines.eigen import HostSolver
 
 
 def projector(vectors):
@@ -27,7 +28,7 @@ def test_sparse_solver_agrees_with_dense():
     rows = rng.uniform(0, 1, (1000, 3)) * [3, 2, 1]
     graph = kernel_graph(rows, n_neighbors=10, max_neighbors=30)
     assert sp.issparse(graph.kernel)
-    assert graph.n_rows > cpu.DENSE_EIGEN_ROWS
+    assert graph.n_rows > HostSolver().dense_rows
     values, vectors = np.linalg.eigh(graph.operator.toarray())
     h = harmonics(graph, 20)
     assert h.eigenvalues == pytest.approx(values[::-1][1:21], abs=1e-8)
@@ -36,13 +37,12 @@ def test_sparse_solver_agrees_with_dense():
     assert np.abs(projector(h.psi[:, :gap]) - expected).max() < 1e-6
 
 
-def test_single_precision_iteration_is_polished(monkeypatch):
+def test_single_precision_iteration_is_polished():
     rng = np.random.RandomState(1)
     graph = kernel_graph(rng.uniform(0, 1, (1000, 3)) * [3, 2, 1], n_neighbors=100, thresh=0)
     assert not sp.issparse(graph.kernel)
     expected = harmonics(graph, 20)
-    monkeypatch.setattr(cpu, "SINGLE_EIGEN_ROWS", 900)
-    found = harmonics(graph, 20)
+    found = harmonics(graph, 20, solver=HostSolver(single_rows=900))
     assert found.eigenvalues == pytest.approx(expected.eigenvalues, abs=1e-9)
     assert found.psi[:, :5] == pytest.approx(expected.psi[:, :5], abs=1e-6)
     assert found.psi.T @ found.psi == pytest.approx(np.eye(20), abs=1e-10)
@@ -171,7 +171,22 @@ def test_bad_k(curved, bad):
         harmonics(kernel_graph(curved), bad)
 
 
-def test_solver_falls_back_when_arpack_does_not_converge(monkeypatch):
+def test_solver_falls_back_when_arpack_does_not_converge():
+    rng = np.random.RandomState(1)
+    graph = kernel_graph(rng.uniform(0, 1, (900, 2)), n_neighbors=10, max_neighbors=30)
+    expected = harmonics(graph, 6)
+    # One iteration is too few for ARPACK: LAPACK takes over, or LOBPCG where rows are many.
+    found = harmonics(graph, 6, solver=HostSolver(max_iter=1))
+    assert found.eigenvalues == pytest.approx(expected.eigenvalues, abs=1e-9)
+    assert not np.array_equal(found.psi, expected.psi)
+    with (
+        pytest.warns(UserWarning, match="not reaching the requested tolerance"),
+        pytest.raises(RuntimeError, match="n_harmonics"),
+    ):
+        harmonics(graph, 6, solver=HostSolver(max_iter=1, rescue_rows=0))
+
+
+def test_lobpcg_takes_over_where_arpack_fails_on_many_rows(monkeypatch):
     rng = np.random.RandomState(1)
     graph = kernel_graph(rng.uniform(0, 1, (900, 2)), n_neighbors=10, max_neighbors=30)
     expected = harmonics(graph, 6)
@@ -179,10 +194,6 @@ def test_solver_falls_back_when_arpack_does_not_converge(monkeypatch):
     def fail(*args, **kwargs):
         raise ArpackNoConvergence("no", np.empty(0), np.empty((0, 0)))
 
-    monkeypatch.setattr(cpu, "eigsh", fail)
-    assert harmonics(graph, 6).eigenvalues == pytest.approx(expected.eigenvalues, abs=1e-9)
-    monkeypatch.setattr(cpu, "RESCUE_ROWS", 0)
-    assert harmonics(graph, 6).eigenvalues == pytest.approx(expected.eigenvalues, abs=1e-6)
-    monkeypatch.setattr(cpu, "lobpcg", lambda operator, start, **kw: (np.ones(6), start))
-    with pytest.raises(RuntimeError, match="n_harmonics"):
-        harmonics(graph, 6)
+    monkeypatch.setattr(eigen, "eigsh", fail)
+    found = harmonics(graph, 6, solver=HostSolver(rescue_rows=0))
+    assert found.eigenvalues == pytest.approx(expected.eigenvalues, abs=1e-6)

@@ -205,9 +205,9 @@ def test_a_single_dataset_has_nobody_to_meet():
     assert joint.graph.n_neighbors == 3
 
 
-def test_joint_geometry_by_torch(monkeypatch):
+def test_joint_geometry_by_torch():
     torch = pytest.importorskip("torch")
-    from harmonicalign.engines import torch_spectral
+    from harmonicalign.engines.torch_joint import JointGraph
 
     rows = sample(300, 0)
     options = {"n_neighbors": 9, "decay": 4.0, "thresh": 1e-3, "anisotropy": 0.5, "n_harmonics": 6}
@@ -228,9 +228,13 @@ def test_joint_geometry_by_torch(monkeypatch):
     assert cosines == pytest.approx(np.ones(3), abs=1e-3)
     assert found.harmonics.psi.dtype == np.float32
     # The solver for many rows starts from random vectors.
-    monkeypatch.setattr(torch_spectral, "DENSE_BELOW", 100)
-    one, two = (joint_geometry(parts, device="torch", **options).harmonics for _ in range(2))
-    assert one.eigenvalues == pytest.approx(expected.harmonics.eigenvalues, abs=1e-4)
-    assert np.array_equal(one.psi, two.psi)
-    other = joint_geometry(parts, device="torch", random_state=1, **options).harmonics
-    assert not np.array_equal(one.psi, other.psi)
+    own = {name: getattr(found.graph, name) for name in ("n_neighbors", "max_neighbors", "decay", "thresh")}
+    rows = torch.cat(parts)
+
+    def filtered(seed):
+        return JointGraph(rows, seed=seed, anisotropy=0.5, **own).harmonics(6, 1e-5, dense_below=100)
+
+    (values, one), (_, two), (_, other) = (filtered(seed) for seed in (0, 0, 1))
+    assert values == pytest.approx(expected.harmonics.eigenvalues, abs=1e-4)
+    assert np.array_equal(one, two)
+    assert not np.array_equal(one, other)

@@ -10,9 +10,11 @@ import scipy.sparse as sp
 from harmonicalign import HarmonicAlignment, harmonics, kernel_graph
 from harmonicalign._progress import Progress, fit_plan, listening
 from harmonicalign.datasets import load_digits_pair
-from harmonicalign.engines import cpu, devices
-from harmonicalign.engines.block import _Space, block_eigenpairs, threads
+from harmonicalign.engines import devices
+from harmonicalign.engines.block import _Space, block_eigenpairs
 from harmonicalign.engines.chebyshev import NotConvergedError, filtered_subspace
+from harmonicalign.engines.eigen import HostSolver
+from harmonicalign.engines.faiss_neighbours import FaissNeighbours, _without_empty_directions
 
 
 def cloud(n, columns=8, seed=0):
@@ -24,31 +26,12 @@ def cloud(n, columns=8, seed=0):
 # neighbours
 
 
-def overlap(found, true):
-    return np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found, true, strict=True)])
-
-
-@pytest.mark.parametrize("with_queries", [False, True])
-def test_inverted_file_reports_the_recall_it_has(monkeypatch, with_queries):
-    x = cloud(6000)
-    queries = cloud(500, seed=1) if with_queries else None
-    true = cpu.nearest_rows(x, 10, queries)
-    assert true.recall == 1
-    monkeypatch.setattr(cpu, "EXACT_PAIRS", 0)
-    found = cpu.nearest_rows(x, 10, queries)
-    assert found.recall >= cpu.RECALL
-    assert abs(overlap(found.indices, true.indices) - found.recall) < 0.03
-    assert (np.diff(found.distances, axis=1) >= 0).all()
-    if not with_queries:
-        assert (found.indices != np.arange(len(x))[:, None]).all()
-
-
-def test_inverted_file_drops_directions_that_hold_nothing(monkeypatch):
+def test_inverted_file_drops_directions_that_hold_nothing():
     x = np.hstack([cloud(6000, 6), np.zeros((6000, 2))])
     turned = x @ np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0]
     rng = np.random.RandomState(0)
     base = turned.astype(np.float32)
-    narrow, same = cpu._without_empty_directions(base, base, rng)
+    narrow, same = _without_empty_directions(base, base, rng)
     assert narrow.shape[1] == 6
     assert same is narrow
     i, j = rng.randint(6000, size=(2, 100))
@@ -56,14 +39,14 @@ def test_inverted_file_drops_directions_that_hold_nothing(monkeypatch):
         np.linalg.norm(narrow[i] - narrow[j], axis=1), np.linalg.norm(x[i] - x[j], axis=1), rtol=1e-4
     )
     full = cloud(6000, 3).astype(np.float32)
-    assert cpu._without_empty_directions(full, full, rng)[0] is full
+    assert _without_empty_directions(full, full, rng)[0] is full
 
 
-def test_a_graph_says_with_what_recall_it_was_built(monkeypatch):
+def test_a_graph_says_with_what_recall_it_was_built():
     assert kernel_graph(cloud(300), n_neighbors=5, max_neighbors=20).recall == 1
-    monkeypatch.setattr(cpu, "EXACT_PAIRS", 0)
-    recall = kernel_graph(cloud(6000), n_neighbors=5, max_neighbors=20).recall
-    assert cpu.RECALL <= recall <= 1
+    lists = FaissNeighbours(exact_pairs=0)
+    graph = kernel_graph(cloud(6000), n_neighbors=5, max_neighbors=20, neighbours=lists)
+    assert lists.recall <= graph.recall <= 1
 
 
 # eigenpairs
@@ -82,18 +65,15 @@ def test_block_eigenpairs_are_eigenpairs():
     assert np.abs(root @ vectors).max() < 1e-4
 
 
-def test_large_graphs_are_solved_by_blocks_and_small_ones_are_not(monkeypatch):
-    used = []
-    real = cpu.block_eigenpairs
-    monkeypatch.setattr(cpu, "block_eigenpairs", lambda *a, **k: used.append(1) or real(*a, **k))
+def test_large_graphs_are_solved_by_blocks_and_small_ones_are_not():
+    """Blocks return vectors in single precision, and what depends on it tells which way was taken."""
+    never = HostSolver(block_rows=10**9)
     small = kernel_graph(cloud(1000), n_neighbors=8, max_neighbors=24)
     large = kernel_graph(cloud(3500), n_neighbors=8, max_neighbors=24)
-    harmonics(small, 10)
-    assert not used
-    found = harmonics(large, 10)
-    assert used
-    monkeypatch.setattr(cpu, "BLOCK_EIGEN_ROWS", 10**9)
-    exact = harmonics(large, 10)
+    np.testing.assert_array_equal(harmonics(small, 10).psi, harmonics(small, 10, solver=never).psi)
+    found, exact = harmonics(large, 10), harmonics(large, 10, solver=never)
+    np.testing.assert_array_equal(found.psi, found.psi.astype(np.float32))
+    assert not np.array_equal(exact.psi, exact.psi.astype(np.float32))
     np.testing.assert_allclose(found.eigenvalues, exact.eigenvalues, atol=1e-6)
     np.testing.assert_allclose(found.psi @ (found.psi.T @ exact.psi), exact.psi, atol=1e-3)
 
@@ -121,16 +101,12 @@ def test_block_eigenpairs_of_well_separated_clusters(caplog):
     assert found.eigenvalues[20] < 0.9
 
 
-def test_arpack_goes_on_where_blocks_do_not_converge(monkeypatch, caplog):
+def test_arpack_goes_on_where_blocks_do_not_converge(caplog):
     graph = kernel_graph(cloud(3500), n_neighbors=8, max_neighbors=24)
     expected = harmonics(graph, 10)
-
-    def fail(*args, **options):
-        raise NotConvergedError("10 harmonics did not converge")
-
-    monkeypatch.setattr(cpu, "block_eigenpairs", fail)
+    beyond = HostSolver(block_tol=1e-12)  # single precision never gets there
     with caplog.at_level(logging.WARNING, "harmonicalign"):
-        found = harmonics(graph, 10)
+        found = harmonics(graph, 10, solver=beyond)
     assert "ARPACK goes on" in caplog.text
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-6)
 
@@ -146,13 +122,6 @@ def test_too_few_rounds_are_an_error_or_a_warning(caplog):
         with caplog.at_level(logging.WARNING, "harmonicalign"):
             filtered_subspace(space, 10, tol=1e-3, max_iter=1)
     assert "after 1 rounds" in caplog.text
-
-
-def test_threads_follow_the_environment(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert threads() == 1
-    monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
-    assert threads() >= 1
 
 
 # devices
@@ -224,14 +193,13 @@ def test_torch_components_are_scipys(pair):
     np.testing.assert_array_equal(graph.components(), expected.components)
 
 
-def test_torch_inverted_file_hands_back_rows_in_their_order(monkeypatch):
+def test_torch_inverted_file_hands_back_rows_in_their_order():
     torch = pytest.importorskip("torch")
-    from harmonicalign.engines import torch_joint
+    from harmonicalign.engines.torch_joint import JointGraph
 
     rows = cloud(3000).astype(np.float32)
     options = {"n_neighbors": 6, "max_neighbors": 15, "decay": 2.0, "thresh": 1e-4, "anisotropy": 0.5}
-    monkeypatch.setattr(torch_joint, "EXACT_BELOW", 100)
-    graph = torch_joint.JointGraph(torch.from_numpy(rows), seed=0, **options)
+    graph = JointGraph(torch.from_numpy(rows), seed=0, exact_below=100, **options)
     assert 0.9 < graph.recall <= 1
     found, expected = graph.to_host(), kernel_graph(rows, **options)
     shared = found["kernel"].multiply(expected.kernel > 0).nnz / expected.kernel.nnz

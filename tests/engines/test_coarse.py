@@ -50,18 +50,18 @@ def test_rows_without_neighbours_stay_alone():
     np.testing.assert_array_equal(carry.toarray(), np.eye(30))
 
 
-def test_eigenpairs_from_a_coarse_start_are_the_same(rng, monkeypatch):
+def test_eigenpairs_from_a_coarse_start_are_the_same(rng):
     angle = rng.uniform(0, 2 * np.pi, 6000)
     rows = np.column_stack([np.cos(angle), 1.5 * np.sin(angle), 0.1 * rng.normal(size=6000)])
     operator, known = graph_of(rows)
     expected = spl.eigsh(operator.astype(np.float64), 21, which="LA")[0][::-1][1:]
-    begun = []
-    start = cpu_block._coarse_start
-    monkeypatch.setattr(cpu_block, "_coarse_start", lambda *a: begun.append(start(*a)) or begun[-1])
-    monkeypatch.setattr(cpu_block, "_COARSE_ROWS", 5000)
-    monkeypatch.setattr(cpu_block, "_COARSE_SHARE", 4)
-    values, vectors = cpu_block.block_eigenpairs(operator, 20, deflate=known, seed=0, tol=1e-5)
-    block, below = begun[0]
+    values, vectors = cpu_block.block_eigenpairs(
+        operator, 20, deflate=known, seed=0, tol=1e-5, coarse_rows=5000, coarse_share=4
+    )
+    cold = cpu_block.block_eigenpairs(operator, 20, deflate=known, seed=0, tol=1e-5)
+    assert not np.array_equal(vectors, cold.vectors)  # begun elsewhere, and ended at the same
+    np.testing.assert_allclose(values, cold.values, atol=1e-6)
+    block, below = cpu_block._coarse_start(operator, known, 20, 0, 4)
     assert block.shape == (6000, 32)
     assert below < expected[-1]
     np.testing.assert_allclose(values, expected, atol=1e-6)
@@ -69,6 +69,6 @@ def test_eigenpairs_from_a_coarse_start_are_the_same(rng, monkeypatch):
     assert np.linalg.norm(residual, axis=0).max() < 2e-5
 
 
-def test_a_coarse_operator_with_too_few_rows_is_not_used(rng, monkeypatch):
+def test_a_coarse_operator_with_too_few_rows_is_not_used(rng):
     operator, known = graph_of(rng.normal(size=(3200, 3)))
     assert cpu_block._coarse_start(operator, known, 20, 0) is None

@@ -8,7 +8,6 @@ quicker per column.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,30 +18,36 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from harmonicalign._typing import Array
 from harmonicalign.engines.chebyshev import block_width, filtered_subspace
 from harmonicalign.engines.coarse import coarser
+from harmonicalign.engines.protocols import Eigenpairs
+from harmonicalign.engines.threads import threads
 
-__all__ = ["block_eigenpairs", "threads"]
+__all__ = ["block_eigenpairs"]
 
 
 _PIECE_ROWS = 8192
 """Rows that a thread works on at a time (measured; fewer reload more of the block, many more share badly)."""
 
-_COARSE_ROWS, _COARSE_SHARE, _COARSE_TOL = 50_000, 16, 3e-3
+COARSE_ROWS, COARSE_SHARE = 50_000, 16
 """Operators with more rows start from the eigenvectors of one with at most a sixteenth of the rows."""
+
+_COARSE_TOL = 3e-3
+"""Residual of those."""
 
 _START_NOISE = 0.5
 """Random share of such a start: pairs that the coarse operator does not know are found from it."""
 
 
-def threads() -> int:
-    """Threads to use: the cores this process may run on, or fewer if OMP_NUM_THREADS says so."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
-
-
 def block_eigenpairs(
-    operator: sp.csr_matrix, k: int, *, deflate: sp.csr_matrix, seed: int, tol: float
-) -> tuple[Array, Array]:
+    operator: sp.csr_matrix,
+    k: int,
+    *,
+    deflate: sp.csr_matrix,
+    seed: int,
+    tol: float,
+    max_iter: int = 50,
+    coarse_rows: int = COARSE_ROWS,
+    coarse_share: int = COARSE_SHARE,
+) -> Eigenpairs:
     """The k largest eigenpairs besides those of `deflate`, largest first, vectors in float32.
 
     Parameters
@@ -57,6 +62,11 @@ def block_eigenpairs(
         Seed of the first block.
     tol
         Largest residual ``‖A ψ − λ ψ‖``.
+    max_iter
+        Rounds of the filter at most.
+    coarse_rows, coarse_share
+        Operators with more rows than the first start from the eigenvectors of one with at most one row for
+        as many of theirs as the second says.
     """
     order = reverse_cuthill_mckee(operator, symmetric_mode=True)
     place = np.empty_like(order)
@@ -65,16 +75,16 @@ def block_eigenpairs(
     matrix.indices = place[matrix.indices]
     matrix.has_sorted_indices = False  # and need not have: products are as quick
     known = sp.csr_matrix(deflate[order], dtype=np.float32)
-    start = _coarse_start(matrix, known, k, seed) if len(order) > _COARSE_ROWS else None
+    start = _coarse_start(matrix, known, k, seed, coarse_share) if len(order) > coarse_rows else None
     with ThreadPoolExecutor(threads()) as pool:
         space = _Space(matrix, known, seed, pool)
         del matrix
-        values, block = filtered_subspace(space, k, tol=tol, start=start)
-    return values, block[place]
+        values, block = filtered_subspace(space, k, tol=tol, max_iter=max_iter, start=start)
+    return Eigenpairs(values, block[place])
 
 
 def _coarse_start(
-    matrix: sp.csr_matrix, known: sp.csr_matrix, k: int, seed: int
+    matrix: sp.csr_matrix, known: sp.csr_matrix, k: int, seed: int, share: int = COARSE_SHARE
 ) -> tuple[Array, float] | None:
     """First block from the eigenvectors of a coarser operator, and a bound that the k-th eigenvalue exceeds.
 
@@ -82,7 +92,7 @@ def _coarse_start(
     its last one's distance from 1 leaves room. None where a coarse operator would have too few rows.
     """
     n, width = matrix.shape[0], block_width(k)
-    small, carry = coarser(matrix, known, n // _COARSE_SHARE)
+    small, carry = coarser(matrix, known, n // share)
     taken = width - 8
     if small.shape[0] < 10 * width:
         return None

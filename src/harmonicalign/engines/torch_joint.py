@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from harmonicalign.engines.torch_device import (
-    EXACT_BELOW,
-    recall,
-    resolve_device,
-    to_device,
-    to_host,
-)
-from harmonicalign.engines.torch_neighbours import build_index, exact_search, search
+from harmonicalign._typing import Array
+from harmonicalign.engines.rows import blend, canonical_signs, directions, displace, heaviest_first
+from harmonicalign.engines.rows import tangent_projection as projected
+from harmonicalign.engines.torch_device import to_device, to_host
+from harmonicalign.engines.torch_neighbours import EXACT_BELOW, knn, knn_in_lists
 from harmonicalign.engines.torch_spectral import Kernel, components, eigenpairs, kernel, normalise, reordered
+from harmonicalign.engines.torch_tiles import exact_search, workspace
 
-__all__ = ["JointGraph", "on_planes", "placed_rows", "resolve_device", "stacked", "to_device", "to_host"]
-
-Array = NDArray[Any]
+__all__ = ["JointGraph", "on_planes", "placed_rows", "stacked", "to_device", "to_host"]
 
 _CANDIDATES = 1 << 27
-"""Numbers in the temporaries of a displacement, at most."""
+"""Numbers in the temporaries of a displacement or of a projection, at most."""
 
 
 def stacked(coordinates: Sequence[Tensor]) -> Tensor:
     """Rows of all datasets, one after the other."""
     return torch.cat(list(coordinates))
-
-
-def _directions(x: Tensor, kept: float, longest: float) -> Tensor:
-    """The same as `harmonicalign.method.maps.directions`, which may not be imported here."""
-    length = x.norm(dim=1, keepdim=True)
-    return torch.where(length > 0, x / length * length.clamp(max=longest) ** kept, 0.0)
 
 
 def placed_rows(
@@ -65,62 +53,39 @@ def placed_rows(
     places, displacement
         Where a local displacement is known, and what it is there; None for none.
     """
-    length = math.hypot(1 - balance, balance)
-    q, s = (_directions(x, part, longest) for x, part in zip((mapped, signals), kept, strict=True))
-    z = torch.cat([(1 - balance) / length * q, balance / length * s], 1)
+    q, s = (directions(x, part, longest) for x, part in zip((mapped, signals), kept, strict=True))
+    z: Tensor = blend(q, s, balance)
     if places is None or displacement is None:
         return z
     known, moves = to_device(places, z.device), to_device(displacement, z.device)
     k = min(5, len(known))
-    step = max(1, _CANDIDATES // (k * z.shape[1]))
+    # smaller pieces on the CPU, where they stay in the cache and take a third of the time
+    step = max(1, min(_CANDIDATES, workspace(z.device)) // (k * z.shape[1]))
     for start in range(0, len(z), step):
-        rows = z[start : start + step]
-        distances, indices = exact_search(known, rows, k)
-        scale = distances[:, -1:]
-        ratio = torch.where(scale > 0, distances / scale, torch.where(distances > 0, torch.inf, 0.0))
-        weights = (-(ratio**2)).exp()
-        weights /= weights.sum(1, keepdim=True)
-        # the neighbours were found from where the rows stood, so each piece may be moved at once
-        rows += torch.einsum("ij,ijk->ik", weights, moves[indices])
+        some = slice(start, start + step)
+        # the neighbours are found from where the rows stand, so each piece may be moved at once
+        displace(z[some], moves, exact_search(known, z[some], k))
     return z
 
 
-def on_planes(parts: Sequence[Tensor], k: int, seed: int) -> tuple[list[Tensor], Array]:
-    """Rows laid onto the planes of their k ≤ n nearest, part by part, and on the host where they were.
+def on_planes(
+    parts: Sequence[Tensor], k: int, seed: int, *, exact_below: int = EXACT_BELOW
+) -> tuple[list[Tensor], Array]:
+    """Rows projected onto the planes of their k ≤ n nearest, part by part, and on the host where they were.
 
     The same as `harmonicalign.method.planes.laid_together` within datasets, on a device.
     """
     rows, sizes = stacked(parts), [len(part) for part in parts]
     batch = torch.repeat_interleave(torch.tensor(sizes, device=rows.device))
     member = torch.eye(len(sizes), dtype=rows.dtype, device=rows.device)[batch]
-    if len(rows) < EXACT_BELOW:
-        indices = exact_search(rows, rows, k)[1]
-    else:
-        # The index keeps its rows sorted by list.
-        index = build_index(rows, seed)
-        found = search(index, k - 1, random_state=seed)[2]
-        indices = torch.empty((len(rows), k), dtype=torch.int64, device=rows.device)
-        indices[index.order, 1:] = index.order[found.long()]
-        indices[index.order, 0] = index.order
-    laid = torch.empty_like(rows)
-    identity = torch.eye(k, dtype=torch.float64, device=rows.device)
+    others = knn(rows, k - 1, exact_below=exact_below, random_state=seed).indices
+    indices = torch.cat([torch.arange(len(rows), device=rows.device)[:, None], others], 1)
+    middle = rows.double().mean(0).to(rows.dtype)
+    places, laid = rows - middle, torch.empty_like(rows)
     step = max(1, _CANDIDATES // (k * (rows.shape[1] + len(sizes) + 4 * k)))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        near, of = rows[indices[some]], member[indices[some]]
-        mean = near.mean(1, keepdim=True)
-        near -= mean
-        own = rows[some, None] - mean
-        n = of.sum(1)[:, :, None]
-        left = (k - (n > 0).sum(1, keepdim=True)) / max(k - 1, 1)
-        near -= of @ (left.to(near.dtype) * (of.mT @ near) / n.clamp(min=1))
-        gram, seen = (near @ near.mT).double(), (near @ own.mT).double()
-        average = gram.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
-        average = torch.where(average == 0, 1.0, average)
-        gram /= average
-        square = gram @ gram
-        weights = torch.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
-        laid[some] = (mean + weights.mT.to(rows.dtype) @ near)[:, 0]
+        laid[some] = middle + projected(places[indices[some]], places[some], member[indices[some]])
     return list(torch.split(laid, sizes)), to_host(rows)
 
 
@@ -141,25 +106,13 @@ class JointGraph:
         thresh: float,
         anisotropy: float,
         seed: int,
+        exact_below: int = EXACT_BELOW,
     ) -> None:
-        self.seed, self.recall = seed, 1.0
-        self.order: Tensor | None = None
-        if len(rows) < EXACT_BELOW:
-            own = torch.arange(len(rows), device=rows.device)
-            distances, indices = exact_search(rows, rows, max_neighbors, own)
-        else:
-            index = build_index(rows, seed)
-            _, distances, indices = search(index, max_neighbors, random_state=seed)
-            self.order = index.order
-            self.recall = recall(index.rows, indices, random_state=seed)
-            del index
+        self.seed = seed
+        self.order, found = knn_in_lists(rows, max_neighbors, exact_below=exact_below, random_state=seed)
+        self.recall = found.recall
         self.kernel: Kernel = kernel(
-            distances,
-            indices,
-            n_bandwidth=n_neighbors,
-            decay=decay,
-            thresh=thresh,
-            anisotropy=anisotropy,
+            found, n_bandwidth=n_neighbors, decay=decay, thresh=thresh, anisotropy=anisotropy
         )
 
     def _in_row_order(self, values: Tensor) -> Tensor:
@@ -171,21 +124,23 @@ class JointGraph:
 
     def components(self) -> Array:
         """Component number of every row, the heaviest component first."""
-        label = components(self.kernel.matrix)
-        numbers = torch.unique(label, return_inverse=True)[1]
-        mass = np.bincount(to_host(numbers), weights=to_host(self.kernel.degrees))
-        rank = np.empty(len(mass), dtype=np.int64)
-        rank[np.argsort(-mass, kind="stable")] = np.arange(len(mass))
-        found: Array = rank[to_host(self._in_row_order(numbers))]
-        return found
+        numbers = torch.unique(components(self.kernel.matrix), return_inverse=True)[1]
+        rows = (to_host(self._in_row_order(values)) for values in (numbers, self.kernel.degrees))
+        return heaviest_first(*rows)
 
-    def harmonics(self, k: int, tol: float) -> tuple[Array, Array]:
+    def harmonics(self, k: int, tol: float, **options: Any) -> tuple[Array, Array]:
         """Leading eigenvalues and eigenvectors but the trivial one, signs settled."""
         operator = normalise(self.kernel.matrix, self.kernel.degrees)
-        values, psi = eigenpairs(operator, self.kernel.degrees, k, tol=tol, random_state=self.seed)
-        psi = self._in_row_order(psi)
-        largest = psi.gather(0, psi.abs().argmax(dim=0, keepdim=True))
-        psi *= torch.where(largest < 0, -1.0, 1.0)
+        trivial = self.kernel.degrees.sqrt()
+        values, psi = eigenpairs(
+            operator,
+            k,
+            deflate=(trivial / trivial.norm())[:, None],
+            tol=tol,
+            random_state=self.seed,
+            **options,
+        )
+        psi = canonical_signs(self._in_row_order(psi))
         return to_host(values).astype(np.float64), to_host(psi)
 
     def to_host(self) -> dict[str, Any]:

@@ -3,24 +3,38 @@
 With n rows, m stored weights and b columns in the block: the kernel costs one sort of its weights, ``O(m
 log m)``; the eigenpairs cost ``O(s (m b + n b²))`` for s products, some 60 to 400 in what was measured (the
 more, the closer the wanted eigenvalues lie to 1), bound by the bytes that a sparse product gathers. Memory
-is ``O(m + n b)``.
+is ``O(m + n b)``. Eigenpairs have a residual of 1e-5, so their eigenvalues are within 1e-5.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from harmonicalign._typing import FloatArray
 from harmonicalign.engines.chebyshev import block_width, filtered_subspace
-from harmonicalign.engines.torch_neighbours import accelerated
+from harmonicalign.engines.protocols import Eigenpairs, Neighbours
+from harmonicalign.engines.rows import kernel_weights, positive_bandwidths
+from harmonicalign.engines.torch_device import resolve_device, to_device, to_host
+from harmonicalign.engines.torch_tiles import accelerated
 
-__all__ = ["Csr", "Kernel", "components", "eigenpairs", "gram", "kernel", "normalise", "reordered"]
-
+__all__ = [
+    "Csr",
+    "Kernel",
+    "TorchSolver",
+    "components",
+    "eigenpairs",
+    "gram",
+    "kernel",
+    "normalise",
+    "reordered",
+]
 
 DENSE_BELOW = 1500  # rows up to which a dense decomposition is the quickest
 GRAM_ROWS = 1 << 18  # rows turned to float64 at a time
@@ -33,6 +47,15 @@ class Csr(NamedTuple):
     crow: Tensor
     col: Tensor
     val: Tensor
+
+    @classmethod
+    def from_host(cls, matrix: Any, device: torch.device) -> Csr:
+        """A plain or scipy matrix on a device, in float32."""
+        matrix = sp.csr_matrix(matrix)
+        matrix.sort_indices()
+        number = np.int32 if matrix.nnz < 1 << 31 else np.int64
+        crow, col = (torch.from_numpy(part.astype(number)) for part in (matrix.indptr, matrix.indices))
+        return cls(crow.to(device), col.to(device), to_device(matrix.data, device))
 
     @property
     def n(self) -> int:
@@ -71,8 +94,7 @@ class Kernel(NamedTuple):
 
 
 def kernel(
-    distances: Tensor,
-    indices: Tensor,
+    neighbours: Neighbours,
     *,
     n_bandwidth: int,
     decay: float = 2.0,
@@ -83,19 +105,14 @@ def kernel(
 
     ``G_ij = ½ (exp(-(d_ij/ε_i)^decay) + exp(-(d_ij/ε_j)^decay))`` over pairs of which one is a neighbour of
     the other, with ``ε_i`` the distance to neighbour `n_bandwidth` and weights under `thresh` dropped; ones
-    on the diagonal; ``K_ij = G_ij / (g_i g_j)^anisotropy``.
+    on the diagonal; ``K_ij = G_ij / (g_i g_j)^anisotropy``. The weights are those of the CPU
+    (`engines.rows`); how they become a matrix is the device's own: scipy's formats are not there.
     """
-    n, k = indices.shape
+    indices, (n, k) = neighbours.indices, neighbours.indices.shape
     if not 1 <= n_bandwidth <= k:
         raise ValueError(f"n_bandwidth must be between 1 and the {k} neighbours given, not {n_bandwidth}")
-    bandwidth = distances[:, n_bandwidth - 1]
-    if not bool(bandwidth.all()):
-        # a row of duplicates is at distance 0 from its neighbours: the least of the others keeps it to them
-        positive = bandwidth[bandwidth > 0]
-        bandwidth = torch.where(bandwidth > 0, bandwidth, positive.min() if len(positive) else 1.0)
-    weight = (distances / bandwidth[:, None]).pow_(decay).neg_().exp_()
-    weight += (distances / bandwidth[indices]).pow_(decay).neg_().exp_()
-    weight *= 0.5
+    bandwidth = positive_bandwidths(neighbours.distances[:, :n_bandwidth])
+    weight = kernel_weights(neighbours.distances, bandwidth[:, None], bandwidth[indices], decay)
     keep = weight >= max(thresh, torch.finfo(weight.dtype).tiny)
     source = torch.arange(n, device=indices.device)[:, None].expand(n, k)[keep]
     target, weight = indices[keep], weight[keep]
@@ -135,7 +152,10 @@ def reordered(graph: Csr, order: Tensor) -> Csr:
 
 
 def components(graph: Csr) -> Tensor:
-    """For every row the least number of a row in its connected component."""
+    """For every row the least number of a row in its connected component.
+
+    On the host scipy does this, by a walk that no device can take; here labels spread instead.
+    """
     row, col = graph.rows().long(), graph.col.long()
     label = torch.arange(graph.n, device=col.device)
     while True:
@@ -153,11 +173,11 @@ def normalise(graph: Csr, degrees: Tensor) -> Csr:
     return graph._replace(val=graph.val * scale[graph.rows()] * scale[graph.col])
 
 
-def gram(a: Tensor, b: Tensor) -> Tensor:
+def gram(a: Tensor, b: Tensor, *, rows: int = GRAM_ROWS) -> Tensor:
     """``aᵀ b`` of tall matrices, accumulated in float64 piece by piece."""
     total = torch.zeros((a.shape[1], b.shape[1]), dtype=torch.float64, device=a.device)
-    for start in range(0, len(a), GRAM_ROWS):
-        x, y = (t[start : start + GRAM_ROWS].double() for t in (a, b))
+    for start in range(0, len(a), rows):
+        x, y = (t[start : start + rows].double() for t in (a, b))
         whole = len(x) - len(x) % GRAM_PIECES
         pieces = (t[:whole].view(GRAM_PIECES, -1, t.shape[1]) for t in (x, y))
         total += torch.bmm(next(pieces).mT, next(pieces)).sum(0)
@@ -170,8 +190,8 @@ class _Space:
 
     known_value = 1.0
 
-    def __init__(self, matrix: Csr, trivial: Tensor, random_state: int) -> None:
-        self.matrix, self.trivial = matrix, trivial
+    def __init__(self, matrix: Csr, known: Tensor, random_state: int) -> None:
+        self.matrix, self.known = matrix, known
         self.kernels = accelerated(matrix.val.device)
         self.sparse = matrix.sparse()
         self.generator = torch.Generator(device=matrix.val.device).manual_seed(random_state)
@@ -205,7 +225,7 @@ class _Space:
         )
 
     def remove_known(self, x: Tensor) -> None:
-        x -= self.trivial @ (self.trivial.T @ x)
+        x -= self.known @ (self.known.T @ x)
 
     def gram(self, x: Tensor, y: Tensor) -> FloatArray:
         return np.asarray(gram(x, y).cpu())
@@ -222,14 +242,15 @@ class _Space:
 
 def eigenpairs(
     operator: Csr,
-    degrees: Tensor,
     k: int,
     *,
+    deflate: Tensor,
     tol: float = 1e-5,
     random_state: int = 0,
     max_iter: int = 50,
-) -> tuple[Tensor, Tensor]:
-    """Leading `k` eigenpairs of ``A``, largest first, beside the trivial vector ``√D/‖√D‖``.
+    dense_below: int = DENSE_BELOW,
+) -> Eigenpairs:
+    """Leading `k` eigenpairs of ``A``, largest first, beside those that are known.
 
     Chebyshev-filtered subspace iteration on a block somewhat wider than `k`: filter away the spectrum under
     the block's least Ritz value, orthonormalise (small matrices in float64), project, repeat until every
@@ -239,27 +260,63 @@ def eigenpairs(
     ----------
     operator
         The symmetric operator, as from `normalise`.
-    degrees
-        Row sums of the kernel.
     k
         Number of pairs.
+    deflate
+        Orthonormal eigenvectors with eigenvalue 1 that are left out, (n, c).
     tol
         Largest residual; float32 reaches about 1e-6.
     random_state
         Seed of the first block.
     max_iter
         Filter rounds after which the pairs are returned as they are, with a warning logged.
+    dense_below
+        Up to so many rows a dense decomposition is the quickest.
     """
-    n, dtype = operator.n, operator.val.dtype
-    if not 1 <= k < n:
-        raise ValueError(f"k must be between 1 and n - 1 = {n - 1}, not {k}")
-    trivial = degrees.sqrt()
-    trivial = (trivial / trivial.norm())[:, None]
-    if n <= max(DENSE_BELOW, 4 * block_width(k)):
+    n, dtype, most = operator.n, operator.val.dtype, operator.n - deflate.shape[1]
+    if not 1 <= k <= most:
+        raise ValueError(f"k must be between 1 and {most} for {n} rows, not {k}")
+    if n <= max(dense_below, 4 * block_width(k)):
         dense = operator.sparse().to_dense().double()
-        dense -= 2 * (trivial.double() @ trivial.double().T)
+        dense -= 2 * (deflate.double() @ deflate.double().T)
         values, vectors = torch.linalg.eigh((dense + dense.T) / 2)
-        return values.flip(0)[:k].to(dtype), vectors.flip(1)[:, :k].to(dtype).contiguous()
-    space = _Space(operator, trivial, random_state)
+        return Eigenpairs(values.flip(0)[:k].to(dtype), vectors.flip(1)[:, :k].to(dtype).contiguous())
+    space = _Space(operator, deflate, random_state)
     found, block = filtered_subspace(space, k, tol=tol, max_iter=max_iter)
-    return space.lift(found), block.contiguous()
+    return Eigenpairs(space.lift(found), block.contiguous())
+
+
+@dataclass(frozen=True)
+class TorchSolver:
+    """Eigenpairs by torch, from host to host, in float32; known eigenvectors are kept as a plain matrix.
+
+    Attributes
+    ----------
+    device
+        Where it runs: "cpu", "cuda", "cuda:1", … or "auto".
+    tol, max_iter, dense_below
+        As in `eigenpairs`.
+    """
+
+    device: str = "auto"
+    tol: float = 1e-5
+    max_iter: int = 50
+    dense_below: int = DENSE_BELOW
+
+    def __call__(
+        self, operator: Any, k: int, *, deflate: sp.csr_matrix, random_state: np.random.RandomState
+    ) -> Eigenpairs:
+        """The k algebraically largest eigenpairs besides those of `deflate`; see `EigenSolver`."""
+        if k == 0:
+            return Eigenpairs(np.empty(0), np.empty((operator.shape[0], 0)))
+        where = resolve_device(self.device)
+        values, vectors = eigenpairs(
+            Csr.from_host(operator, where),
+            k,
+            deflate=to_device(deflate.toarray(), where),
+            tol=self.tol,
+            random_state=int(random_state.randint(2**31)),
+            max_iter=self.max_iter,
+            dense_below=self.dense_below,
+        )
+        return Eigenpairs(to_host(values).astype(np.float64), to_host(vectors))

@@ -19,17 +19,26 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from harmonicalign._typing import Array, Matrix
-from harmonicalign.engines import cpu
-from harmonicalign.inputs.validate import check_integer, check_number, check_rows, check_symmetric
+from harmonicalign.engines.distances import all_distances
+from harmonicalign.engines.faiss_neighbours import FaissNeighbours
+from harmonicalign.engines.protocols import NeighbourEngine, Neighbours, checked_neighbours
+from harmonicalign.engines.rows import heaviest_first, kernel_weights, positive_bandwidths
+from harmonicalign.inputs.validate import check_integer, check_number, check_rows
+from harmonicalign.paper.kernels import (
+    bandwidths,
+    checked_affinity,
+    dense_kernel,
+    kernel_from_distances,
+    kth_smallest,
+    row_sums,
+    sparse_kernel,
+)
 
 __all__ = ["Graph", "kernel_graph"]
 
 
 EXACT_ROWS = 10_000
 """Up to this many rows every pair of rows is looked at; above it, each row's nearest neighbours."""
-
-_DENSE_FRACTION = 0.2
-"""A kernel with more entries than this is quicker as a plain array than as a sparse matrix."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,7 @@ class Graph:
         """The row-stochastic diffusion operator ``P = D^-1 K``."""
         return _scale(self.kernel, 1 / self.degrees, columns=False)
 
-    def extend(self, x: Any, *, power: int = 1) -> sp.csr_matrix:
+    def extend(self, x: Any, *, power: int = 1, neighbours: NeighbourEngine | None = None) -> sp.csr_matrix:
         """Transition probabilities from new rows to the rows of the graph.
 
         A new row gets a bandwidth, kernel weights and anisotropic normalisation by the rule that
@@ -110,6 +119,8 @@ class Graph:
             New rows, (m, d), of the kind the graph was built on.
         power
             Power of the weights before they are made to sum to one; above 1 the nearest count more.
+        neighbours
+            What finds the nearest rows; give the engine that the graph was built with, if there was one.
 
         Returns
         -------
@@ -123,15 +134,14 @@ class Graph:
         if new.shape[1] != self.rows.shape[1]:
             raise ValueError(f"x has {new.shape[1]} columns; the graph was built on {self.rows.shape[1]}")
         k = min(self.n_rows, self.max_neighbors + 1)
-        distances, indices = cpu.nearest(self.rows, k, new, exact=len(new) <= EXACT_ROWS)
+        found = _search(neighbours, self.rows, k, new)
+        distances, indices = found.distances, found.indices
         assert self.bandwidth is not None
         if self.n_neighbors is None:
             own = np.broadcast_to(np.median(self.bandwidth), len(new))[:, None]
         else:
-            own = _positive_bandwidth(distances[:, : self.n_neighbors])[:, None]
-        weights = 0.5 * (
-            _decay(distances, own, self.decay) + _decay(distances, self.bandwidth[indices], self.decay)
-        )
+            own = positive_bandwidths(distances[:, : self.n_neighbors])[:, None]
+        weights = kernel_weights(distances, own, self.bandwidth[indices], self.decay)
         # The nearest row always counts, so that a row far from everything still lands somewhere.
         weights[:, 0] = np.maximum(weights[:, 0], np.finfo(np.float64).tiny ** 0.5)
         weights[weights < self.thresh * weights[:, :1]] = 0
@@ -156,6 +166,7 @@ def kernel_graph(
     anisotropy: float = 1.0,
     metric: str = "euclidean",
     max_neighbors: int | None = None,
+    neighbours: NeighbourEngine | None = None,
 ) -> Graph:
     """Build the kernel graph of one dataset (Eqn. 1, Alg. GaussKernelGraph).
 
@@ -180,7 +191,11 @@ def kernel_graph(
         affinity matrix it is 0.
     max_neighbors
         How many nearest rows each row looks at. By default all of them up to 10,000 rows (which
-        makes the kernel exact), and five times `n_neighbors` above.
+        makes the kernel exact), and five times `n_neighbors` above or if `neighbours` is given.
+    neighbours
+        What finds each row's nearest rows: a function of the rows, how many, and queries, that returns
+        `harmonicalign.engines.Neighbours` (see `harmonicalign.engines.NeighbourEngine`). By default the
+        package's own search.
 
     Returns
     -------
@@ -191,42 +206,34 @@ def kernel_graph(
     thresh = check_number("thresh", thresh, minimum=0, maximum=0.5)
     anisotropy = check_number("anisotropy", anisotropy, minimum=0, maximum=1)
     n_neighbors = check_integer("n_neighbors", n_neighbors, minimum=1)
+    _check_choices(bandwidth, metric, neighbours)
     matrix = check_rows("x", x, min_rows=3)
     n = matrix.shape[0]
-    if max_neighbors is None:
-        max_neighbors = n - 1 if n <= EXACT_ROWS else 5 * n_neighbors
-    max_neighbors = min(n - 1, check_integer("max_neighbors", max_neighbors, minimum=1))
+    most = default_neighbours(n, n_neighbors, EXACT_ROWS if neighbours is None else 0)
+    most = check_integer("max_neighbors", most if max_neighbors is None else max_neighbors, minimum=1)
+    max_neighbors = min(n - 1, most)
     if isinstance(bandwidth, str):
-        if bandwidth != "knn":
-            raise ValueError(f"bandwidth is {bandwidth!r}; expected 'knn', a number, an array or a function")
         if metric != "affinity" and n_neighbors > n - 1:
             raise ValueError(f"n_neighbors is {n_neighbors} but each row has only {n - 1} others; lower it")
         max_neighbors = max(max_neighbors, n_neighbors)
 
     rows: Array | None = None
     eps: Array | None = None
-    recall = 1.0
+    near: Neighbours | None = None
     if metric == "affinity":
-        kernel = _checked_affinity(matrix)
+        kernel = checked_affinity(matrix)
     elif metric == "distance":
-        kernel, eps = _kernel_from_distances(matrix, n_neighbors, bandwidth, decay, thresh)
-    elif metric == "euclidean":
-        rows = matrix.toarray() if sp.issparse(matrix) else matrix
-        if max_neighbors >= n - 1:
-            distances = cpu.all_distances(rows)
-            eps = _bandwidths(bandwidth, rows, n, lambda: _kth_smallest(distances, n_neighbors))
-            kernel = _dense_kernel(distances, eps, decay, thresh)
-        else:
-            near, indices, recall = cpu.nearest_rows(rows, max_neighbors, exact=len(rows) <= EXACT_ROWS)
-            eps = _bandwidths(bandwidth, rows, n, lambda: _positive_bandwidth(near[:, :n_neighbors]))
-            kernel = _sparse_kernel(near, indices, eps, decay, thresh)
+        kernel, eps = kernel_from_distances(matrix, n_neighbors, bandwidth, decay, thresh)
     else:
-        raise ValueError(f"metric is {metric!r}; expected 'euclidean', 'distance' or 'affinity'")
+        rows = matrix.toarray() if sp.issparse(matrix) else matrix
+        if neighbours is not None or max_neighbors < n - 1:
+            near = _search(neighbours, rows, max_neighbors)
+        kernel, eps = _kernel_of_rows(rows, near, n_neighbors, bandwidth, decay, thresh)
 
-    density = _row_sums(kernel)
+    density = row_sums(kernel)
     if anisotropy > 0:
         kernel = _scale(kernel, density**-anisotropy)
-    degrees = _row_sums(kernel)
+    degrees = row_sums(kernel)
     return Graph(
         kernel=kernel,
         degrees=degrees,
@@ -239,140 +246,48 @@ def kernel_graph(
         decay=decay,
         thresh=thresh,
         anisotropy=anisotropy,
-        recall=recall,
+        recall=1.0 if near is None else near.recall,
     )
 
 
-def _bandwidths(bandwidth: Any, rows: Array | None, n: int, from_neighbours: Callable[[], Array]) -> Array:
-    """One positive ε per row from whatever form the user gave."""
-    if isinstance(bandwidth, str):
-        return from_neighbours()
-    if callable(bandwidth):
-        if rows is None:
-            raise ValueError("bandwidth as a function needs rows; give numbers with precomputed distances")
-        bandwidth = bandwidth(rows)
-    try:
-        eps = np.asarray(bandwidth, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"bandwidth must hold numbers, got {bandwidth!r}") from error
-    if eps.ndim > 1 or (eps.ndim == 1 and eps.shape != (n,)):
-        raise ValueError(f"bandwidth has shape {eps.shape}; expected one number, or one for each of {n} rows")
-    if not np.isfinite(eps).all() or (eps <= 0).any():
-        raise ValueError(f"bandwidth must be positive and finite, its smallest is {float(eps.min()):g}")
-    return np.array(np.broadcast_to(eps, n))
+def _check_choices(bandwidth: Any, metric: str, neighbours: NeighbourEngine | None) -> None:
+    """Refuse words that stand for nothing, and a search where there is nothing to search."""
+    if isinstance(bandwidth, str) and bandwidth != "knn":
+        raise ValueError(f"bandwidth is {bandwidth!r}; expected 'knn', a number, an array or a function")
+    if metric not in ("euclidean", "distance", "affinity"):
+        raise ValueError(f"metric is {metric!r}; expected 'euclidean', 'distance' or 'affinity'")
+    if neighbours is not None and metric != "euclidean":
+        raise ValueError(f"neighbours are found among rows, and with metric={metric!r} there are none")
 
 
-def _kth_smallest(distances: Array, k: int) -> Array:
-    """Distance of every row to its k-th neighbour, from the matrix of all distances."""
-    # The row itself is the smallest, so position k is the k-th neighbour.
-    return _positive_bandwidth(np.partition(distances, k, axis=1)[:, 1 : k + 1])
+def default_neighbours(n: int, n_neighbors: int, exact_rows: int = EXACT_ROWS) -> int:
+    """How many nearest rows each of n rows looks at: all others up to `exact_rows` rows, some above."""
+    return n - 1 if n <= exact_rows else 5 * n_neighbors
 
 
-def _positive_bandwidth(near: Array) -> Array:
-    """Largest distance in each row of `near`; for a row of only zeros, a typical small distance.
-
-    A row with k exact copies has its k-th neighbour at distance 0. It needs some bandwidth, and
-    the smallest that any other row has keeps it tied to its copies alone.
-    """
-    eps = near.max(axis=1)
-    positive = eps > 0
-    if not positive.all():
-        eps = np.where(positive, eps, eps[positive].min() if positive.any() else 1.0)
-    return np.asarray(eps)
+def own_search(n_queries: int) -> FaissNeighbours:
+    """The package's own search for the neighbours of so many rows."""
+    return FaissNeighbours(exact=n_queries <= EXACT_ROWS)
 
 
-def _decay(distances: Array, eps: Array, decay: float) -> Array:
-    """``exp(-(d/ε)^a)``; a ratio too large for floating point is a weight of 0, as it should be."""
-    with np.errstate(over="ignore", under="ignore"):
-        ratio = distances / eps
-        # Squaring is several times quicker than the general power.
-        np.multiply(ratio, ratio, out=ratio) if decay == 2 else np.power(ratio, decay, out=ratio)
-        np.negative(ratio, out=ratio)
-        return np.asarray(np.exp(ratio, out=ratio))
-
-
-def _dense_kernel(distances: Array, eps: Array, decay: float, thresh: float) -> Matrix:
-    """The kernel from all distances; sparse if the threshold leaves few entries."""
-    half = _decay(distances, eps[:, None], decay)
-    kernel = half + half.T
-    kernel *= 0.5
-    if thresh > 0:
-        kernel[kernel < thresh] = 0
-        if np.count_nonzero(kernel) < _DENSE_FRACTION * kernel.size:
-            return sp.csr_matrix(kernel)
-    return kernel
-
-
-def _sparse_kernel(
-    distances: Array, indices: Array, eps: Array, decay: float, thresh: float
-) -> sp.csr_matrix:
-    """The kernel over the pairs that are neighbours in at least one direction."""
-    n, k = distances.shape
-    columns = np.empty((n, k + 1), dtype=np.int32 if n < 2**31 else np.int64)
-    columns[:, 0], columns[:, 1:] = np.arange(n), indices
-    weights = np.ones((n, k + 1))
-
-    def fill(rows: slice) -> None:
-        near = distances[rows]
-        both = _decay(near, eps[rows, None], decay) + _decay(near, eps[indices[rows]], decay)
-        weights[rows, 1:] = 0.5 * both
-
-    cpu.in_threads(fill, cpu.row_slices(n, 32 * k))
-    weights[weights < max(thresh, np.finfo(np.float64).tiny)] = 0
-    one_way = sp.csr_matrix(
-        (weights.ravel(), columns.ravel(), np.arange(0, weights.size + 1, k + 1)), shape=(n, n)
-    )
-    one_way.eliminate_zeros()
-    # Both directions give the same weight, so the larger of the two fills in one-way pairs.
-    return sp.csr_matrix(one_way.maximum(one_way.T))
-
-
-def _kernel_from_distances(
-    matrix: Matrix, n_neighbors: int, bandwidth: Any, decay: float, thresh: float
+def _kernel_of_rows(
+    rows: Array, near: Neighbours | None, n_neighbors: int, bandwidth: Any, decay: float, thresh: float
 ) -> tuple[Matrix, Array]:
-    """The kernel from a precomputed matrix of distances, dense or sparse."""
-    check_symmetric("x", matrix)
-    values = matrix.data if sp.issparse(matrix) else matrix
-    if (values < 0).any():
-        raise ValueError(f"x holds negative distances (down to {float(values.min()):g})")
-    n = matrix.shape[0]
-    if not sp.issparse(matrix):
-        if np.diagonal(matrix).any():
-            raise ValueError("x has non-zero distances on its diagonal; a row is at distance 0 from itself")
-        eps = _bandwidths(bandwidth, None, n, lambda: _kth_smallest(matrix, n_neighbors))
-        return _dense_kernel(matrix.astype(np.float64), eps, decay, thresh), eps
-    coo = matrix.tocoo()
-    off = coo.row != coo.col
-    row, column, near = coo.row[off], coo.col[off], coo.data[off]
-    counts = np.bincount(row, minlength=n)
-    if isinstance(bandwidth, str) and counts.min() < 1:
-        raise ValueError(f"x gives no neighbour for row {int(counts.argmin())}; every row needs at least one")
-    eps = _bandwidths(bandwidth, None, n, lambda: _sparse_kth(matrix, n_neighbors))
-    weights = 0.5 * (_decay(near, eps[row], decay) + _decay(near, eps[column], decay))
-    kept = weights >= max(thresh, np.finfo(np.float64).tiny)
-    kernel = sp.csr_matrix((weights[kept], (row[kept], column[kept])), shape=(n, n)) + sp.eye_array(n)
-    return sp.csr_matrix(kernel), eps
+    """The kernel over rows and their neighbours, or over all pairs if `near` is None, and the bandwidths."""
+    if near is None:
+        distances = all_distances(rows)
+        eps = bandwidths(bandwidth, rows, len(rows), lambda: kth_smallest(distances, n_neighbors))
+        return dense_kernel(distances, eps, decay, thresh), eps
+    nearest = near.distances[:, :n_neighbors]
+    eps = bandwidths(bandwidth, rows, len(rows), lambda: np.asarray(positive_bandwidths(nearest)))
+    return sparse_kernel(near, eps, decay, thresh), eps
 
 
-def _sparse_kth(matrix: sp.csr_matrix, k: int) -> Array:
-    """Distance to the k-th stored neighbour of every row (the last one where there are fewer)."""
-    near = np.zeros((matrix.shape[0], 1))
-    for i in range(matrix.shape[0]):
-        inside = slice(matrix.indptr[i], matrix.indptr[i + 1])
-        stored = np.sort(matrix.data[inside][matrix.indices[inside] != i])
-        near[i] = stored[min(k, stored.size) - 1]
-    return _positive_bandwidth(near)
-
-
-def _checked_affinity(matrix: Matrix) -> Matrix:
-    check_symmetric("x", matrix)
-    values = matrix.data if sp.issparse(matrix) else matrix
-    if (values < 0).any():
-        raise ValueError(f"x holds negative affinities (down to {float(values.min()):g})")
-    empty = np.flatnonzero(_row_sums(matrix) <= 0)
-    if empty.size:
-        raise ValueError(f"x has {empty.size} row(s) without any affinity (first: {empty[0]}); remove them")
-    return matrix.astype(np.float64)
+def _search(engine: NeighbourEngine | None, rows: Array, k: int, queries: Array | None = None) -> Neighbours:
+    """Neighbours from the user's engine, checked, or from our own, whose answers have tests instead."""
+    if engine is None:
+        return own_search(len(rows if queries is None else queries))(rows, k, queries)
+    return checked_neighbours(engine, rows, k, queries)
 
 
 def _scale(matrix: Matrix, factor: Array, columns: bool = True) -> Matrix:
@@ -388,10 +303,6 @@ def _scale(matrix: Matrix, factor: Array, columns: bool = True) -> Matrix:
     return scaled
 
 
-def _row_sums(matrix: Matrix) -> Array:
-    return np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
-
-
 def _components(kernel: Matrix, degrees: Array) -> Array:
     """Component numbers, the heaviest component first."""
     if sp.issparse(kernel):
@@ -400,10 +311,7 @@ def _components(kernel: Matrix, degrees: Array) -> Array:
         return np.zeros(len(degrees), dtype=np.int64)
     else:
         labels = connected_components(sp.csr_matrix(kernel), directed=False)[1]
-    order = np.argsort(-np.bincount(labels, weights=degrees), kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(order.size)
-    return np.asarray(rank[labels])
+    return heaviest_first(labels, degrees)
 
 
 def _one_piece(kernel: Array) -> bool:

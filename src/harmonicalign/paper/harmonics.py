@@ -20,7 +20,9 @@ import scipy.sparse as sp
 
 from harmonicalign._exceptions import DisconnectedGraphWarning
 from harmonicalign._typing import Array
-from harmonicalign.engines import cpu
+from harmonicalign.engines.eigen import HostSolver
+from harmonicalign.engines.protocols import EigenSolver
+from harmonicalign.engines.rows import canonical_signs
 from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
 from harmonicalign.paper.graph import Graph
 
@@ -116,7 +118,12 @@ class Harmonics:
 
 
 def harmonics(
-    graph: Graph, k: int | None = None, *, random_state: Any = 0, name: str = "the data"
+    graph: Graph,
+    k: int | None = None,
+    *,
+    random_state: Any = 0,
+    name: str = "the data",
+    solver: EigenSolver | None = None,
 ) -> Harmonics:
     """Leading harmonics of a graph.
 
@@ -130,6 +137,9 @@ def harmonics(
         Seed of the eigensolver's start vector.
     name
         What to call the dataset in warnings.
+    solver
+        What finds the eigenpairs (see `harmonicalign.engines.EigenSolver`); by default the package's own
+        solver on the CPU.
 
     Returns
     -------
@@ -155,13 +165,14 @@ def harmonics(
         )
     stationary = _component_vectors(graph)
     indicators = _orthogonal_to_trivial(stationary, graph)[:, :k]
-    values, vectors = cpu.leading_eigenpairs(
+    solver = HostSolver() if solver is None else solver
+    values, vectors = solver(
         graph.operator,
         k - indicators.shape[1],
         deflate=stationary,
         random_state=random_state_from(random_state),
     )
-    psi = _canonical_signs(np.hstack([indicators, vectors]))
+    psi = canonical_signs(np.hstack([indicators, vectors]))
     eigenvalues = np.concatenate([np.ones(indicators.shape[1]), values])
     return Harmonics(psi=psi, eigenvalues=eigenvalues, degrees=graph.degrees, graph=graph)
 
@@ -189,11 +200,3 @@ def _orthogonal_to_trivial(stationary: sp.csr_matrix, graph: Graph) -> Array:
         basis[j, j] = np.sqrt(rest / (mass[j] + rest))
         basis[j + 1 :, j] = -root[j] * root[j + 1 :] / np.sqrt((mass[j] + rest) * rest) * mass.sum()
     return np.asarray(stationary @ basis)
-
-
-def _canonical_signs(psi: Array) -> Array:
-    """Flip each column so that its entry of largest magnitude is positive."""
-    if psi.size == 0:
-        return psi
-    largest = psi[np.argmax(np.abs(psi), axis=0), np.arange(psi.shape[1])]
-    return np.asarray(psi * np.where(largest < 0, -1.0, 1.0))

@@ -5,7 +5,10 @@ import threading
 import numpy as np
 import pytest
 
-from harmonicalign.engines import chebyshev, cpu
+from harmonicalign.engines import chebyshev
+from harmonicalign.engines.distances import all_distances
+from harmonicalign.engines.faiss_neighbours import FaissNeighbours
+from harmonicalign.engines.threads import in_threads, row_slices, threads
 
 
 def brute(x, queries, k):
@@ -14,20 +17,18 @@ def brute(x, queries, k):
     return np.take_along_axis(distances, indices, 1), indices
 
 
-def test_distances_between_two_sets_of_rows(rng, monkeypatch):
+def test_distances_between_two_sets_of_rows(rng):
     x, y = 1e6 + rng.randn(40, 5), 1e6 + rng.randn(30, 5)
     y[7] = x[3]
     expected = np.linalg.norm(x[:, None] - y[None], axis=2)
     for size in (2**27, 2000):  # in one block and in many
-        monkeypatch.setattr(cpu, "_BLOCK_BYTES", size)
-        found = cpu.all_distances(x, y)
+        found = all_distances(x, y, block_bytes=size)
         np.testing.assert_allclose(found, expected, atol=1e-8)
         assert found[3, 7] == 0
 
 
-def test_work_in_threads_is_all_done_and_its_errors_are_told(monkeypatch):
-    monkeypatch.setattr(cpu, "_BLOCK_BYTES", 80)
-    slices = cpu.row_slices(95, 8)
+def test_work_in_threads_is_all_done_and_its_errors_are_told():
+    slices = row_slices(95, 8, block_bytes=80)
     assert len(slices) == 10
     out, seen = np.zeros(95), set()
 
@@ -35,45 +36,51 @@ def test_work_in_threads_is_all_done_and_its_errors_are_told(monkeypatch):
         seen.add(threading.get_ident())
         out[rows] += np.arange(rows.start, rows.stop)
 
-    cpu.in_threads(work, slices)
+    in_threads(work, slices)
     np.testing.assert_array_equal(out, np.arange(95))
     assert threading.get_ident() not in seen
-    cpu.in_threads(work, slices[:1])
+    in_threads(work, slices[:1])
     assert threading.get_ident() in seen  # one slice needs no thread
 
     def fail(rows):
         raise ValueError(f"rows {rows.start} and on")
 
     with pytest.raises(ValueError, match="rows 0 and on"):
-        cpu.in_threads(fail, slices)
+        in_threads(fail, slices)
 
 
-def test_lists_are_searched_until_neighbours_are_found(rng, monkeypatch):
+def test_threads_follow_the_environment(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert threads() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
+    assert threads() >= 1
+
+
+def test_lists_are_searched_until_neighbours_are_found(rng):
     """Rows without structure are spread over many lists, far more than are searched at first."""
-    monkeypatch.setattr(cpu, "EXACT_PAIRS", 0)
+    engine = FaissNeighbours(exact=False, exact_pairs=0)
     x = rng.randn(5000, 25).astype(np.float32)
-    found = cpu.nearest_rows(x, 10, x[:300], exact=False)
+    found = engine(x, 10, x[:300])
     _, expected = brute(x, x[:300], 10)
     shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.indices, expected, strict=True)])
-    assert shared >= cpu.RECALL - 0.02
-    assert found.recall >= cpu.RECALL
+    assert shared >= engine.recall - 0.02
+    assert found.recall >= engine.recall
 
 
-def test_queries_whose_lists_hold_too_few_rows_are_compared_with_all(rng, monkeypatch):
-    monkeypatch.setattr(cpu, "EXACT_PAIRS", 0)
-
-    def shallow(index, base, sample, k):
-        index.nprobe = 1
-        return 0.5
-
-    monkeypatch.setattr(cpu, "_probe_deep_enough", shallow)
+def test_queries_whose_lists_hold_too_few_rows_are_compared_with_all(rng):
+    shallow = FaissNeighbours(exact=False, exact_pairs=0, recall=0)
     x = rng.randn(5000, 3).astype(np.float32)
     queries = rng.randn(50, 3).astype(np.float32)
-    k = 400  # more than any list holds
-    found = cpu.nearest_rows(x, k, queries, exact=False)
+    k = 400  # more than the eight lists hold that are searched at first
+    found = shallow(x, k, queries)
     distances, _ = brute(x, queries, k)
     np.testing.assert_allclose(found.distances, distances, rtol=1e-4, atol=1e-4)
     assert (found.indices >= 0).all()
+
+
+def test_few_rows_are_all_compared_however_many_pairs_they_make(rng):
+    x = rng.randn(900, 3)
+    assert FaissNeighbours(exact_pairs=0)(x, 5).recall == 1
 
 
 class Diagonal:

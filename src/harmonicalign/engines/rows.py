@@ -1,0 +1,214 @@
+"""Formulas over rows, written once for numpy's arrays and torch's tensors.
+
+Everything here is a pure function of arrays of one kind, on one device: where it works in pieces, threads or
+lists of neighbours, that is up to its callers. Names that numpy and torch share are taken from the namespace
+of the arrays themselves (`namespace`).
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from harmonicalign._typing import Array
+from harmonicalign.engines.protocols import Neighbours
+
+__all__ = [
+    "blend",
+    "canonical_signs",
+    "decayed",
+    "directions",
+    "displace",
+    "gaussian_weights",
+    "heaviest_first",
+    "kernel_weights",
+    "namespace",
+    "positive_bandwidths",
+    "tangent_projection",
+    "unit_rows",
+]
+
+Rows = Any  # an array of numpy or a tensor of torch
+
+
+def namespace(x: Rows) -> Any:
+    """The module whose functions take arrays of this kind: numpy or torch."""
+    return np if isinstance(x, np.ndarray) else sys.modules[type(x).__module__.partition(".")[0]]
+
+
+# directions
+
+
+def unit_rows(x: Rows) -> Rows:
+    """Rows scaled to unit length; a row of zeros stays zero."""
+    xp = namespace(x)
+    length = xp.linalg.norm(x, axis=1, keepdims=True)
+    return x / xp.where(length > 0, length, 1.0)
+
+
+def directions(x: Rows, kept: float, longest: float) -> Rows:
+    """Rows at unit length but for what is kept of theirs.
+
+    Parameters
+    ----------
+    x
+        Rows, typically of length about 1.
+    kept
+        Power of a row's length that is kept, from 0, nothing, to 1, all of it.
+    longest
+        Length that longer rows are taken to have.
+    """
+    if kept == 0:
+        return unit_rows(x)
+    xp = namespace(x)
+    length = xp.clip(xp.linalg.norm(x, axis=1, keepdims=True), None, longest)
+    return length**kept * unit_rows(x)
+
+
+def blend(q: Rows, s: Rows, balance: float) -> Rows:
+    """Joint coordinates ``[(1 − b) Q, b S]`` with balance b, of rows at unit length, at unit length again."""
+    length = np.hypot(1 - balance, balance)
+    return namespace(q).concat([q * ((1 - balance) / length), s * (balance / length)], axis=1)
+
+
+# neighbours
+
+
+def gaussian_weights(distances: Rows, scale: Rows) -> Rows:
+    """``exp(-(d/scale)²)``; where the scale is 0, rows that coincide count and others do not."""
+    xp = namespace(distances)
+    apart = xp.where(distances > 0, xp.inf, 0.0)
+    with np.errstate(over="ignore"):
+        ratio = xp.where(scale > 0, distances / xp.where(scale > 0, scale, 1.0), apart)
+        return xp.exp(-(ratio**2))
+
+
+def displace(z: Rows, displacement: Rows, neighbours: Neighbours) -> None:
+    """Move each row, in place, by the displacement of the places nearest to it.
+
+    Parameters
+    ----------
+    z
+        Rows to move, (n, d); some thousands at a time stay in the cache. They are written over.
+    displacement
+        The displacement at each place, (m, d).
+    neighbours
+        The places nearest to every row; they count by a Gaussian as wide as the farthest is away.
+    """
+    weights = gaussian_weights(neighbours.distances, neighbours.distances[:, -1:])
+    weights /= weights.sum(axis=1, keepdims=True)
+    # One neighbour at a time: a sum over all at once would hold k times the rows.
+    for j in range(neighbours.k):
+        z += weights[:, j, None] * displacement[neighbours.indices[:, j]]
+
+
+# planes
+
+
+def tangent_projection(near: Rows, rows: Rows, member: Rows | None = None) -> Rows:
+    r"""Rows projected onto the planes that their neighbours span.
+
+    With C a neighbourhood less its mean and μ the mean of the eigenvalues of ``G = C Cᵀ``, directions in
+    which it extends by more than the average are kept and others are left out, by the smooth filter
+    ``f(G) = G⁴ (G⁴ + μ⁴ I)⁻¹``.
+
+    Parameters
+    ----------
+    near
+        Neighbourhoods, (m, k, d). They are written over.
+    rows
+        The rows to project, (m, d).
+    member
+        1 where a neighbour is of a dataset and else 0, (m, k, number of datasets), where planes leave out
+        directions in which only datasets differ; None if datasets do not matter.
+    """
+    xp, k = namespace(near), near.shape[1]
+    mean, centres = _means(near, member)
+    near -= centres
+    # Fourth powers need double precision.
+    gram = xp.asarray(near @ near.mT, dtype=xp.float64)
+    seen = xp.asarray(near @ (rows[:, None] - mean).mT, dtype=xp.float64)
+    average = xp.linalg.diagonal(gram).sum(axis=1)[:, None, None] / k
+    average[average == 0] = 1  # all neighbours coincide, and nothing is seen of the row
+    gram /= average
+    square = gram @ gram
+    identity = xp.asarray(np.eye(k), device=near.device)
+    weights = xp.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
+    return (mean + xp.asarray(weights.mT, dtype=near.dtype) @ near)[:, 0]
+
+
+def _means(near: Rows, member: Rows | None) -> tuple[Rows, Rows]:
+    """Mean of every neighbourhood, (m, 1, d), and the centres its rows are taken relative to.
+
+    The centre is that mean, or where datasets matter, the mean of the row's own dataset there. The more
+    datasets a neighbourhood is of, the less would be left of it, up to nothing where all its rows are of
+    different ones. So the datasets' means count by the share of its dimensions that would be left.
+    """
+    if member is None:
+        mean = near.mean(axis=1, keepdims=True)
+        return mean, mean
+    xp, k = namespace(near), near.shape[1]
+    n = member.sum(axis=1)[:, :, None]
+    sums = member.mT @ near
+    mean = sums.sum(axis=1, keepdims=True) / k
+    left = (k - (n > 0).sum(axis=1, keepdims=True)) / max(k - 1, 1)
+    left = xp.asarray(left, dtype=near.dtype)
+    return mean, member @ (mean + left * (sums / xp.clip(n, 1, None) - mean))
+
+
+# kernels
+
+
+def decayed(distances: Rows, bandwidth: Rows, decay: float) -> Rows:
+    """``exp(-(d/ε)^a)``; a ratio too large for floating point is a weight of 0, as it should be."""
+    xp = namespace(distances)
+    with np.errstate(over="ignore", under="ignore"):
+        ratio = distances / bandwidth
+        # Squaring is several times quicker than the general power.
+        xp.multiply(ratio, ratio, out=ratio) if decay == 2 else xp.pow(ratio, decay, out=ratio)
+        xp.negative(ratio, out=ratio)
+        return xp.exp(ratio, out=ratio)
+
+
+def kernel_weights(distances: Rows, own: Rows, theirs: Rows, decay: float) -> Rows:
+    """``½ (exp(-(d/ε_i)^a) + exp(-(d/ε_j)^a))`` for pairs of rows with bandwidths ε_i and ε_j."""
+    weights = decayed(distances, own, decay)
+    weights += decayed(distances, theirs, decay)
+    weights *= 0.5
+    return weights
+
+
+def positive_bandwidths(near: Rows) -> Rows:
+    """Largest distance in each row of `near`; for a row of only zeros, a typical small distance.
+
+    A row with k exact copies has its k-th neighbour at distance 0. It needs some bandwidth, and
+    the smallest that any other row has keeps it tied to its copies alone.
+    """
+    xp = namespace(near)
+    eps = xp.amax(near, axis=1)
+    positive = eps > 0
+    if not positive.all():
+        eps = xp.where(positive, eps, eps[positive].min() if positive.any() else 1.0)
+    return eps
+
+
+# what is settled once
+
+
+def canonical_signs(psi: Rows) -> Rows:
+    """Flip each column so that its entry of largest magnitude is positive."""
+    if 0 in psi.shape:
+        return psi
+    xp = namespace(psi)
+    largest = psi[xp.argmax(xp.abs(psi), axis=0), xp.arange(psi.shape[1])]
+    return psi * xp.where(largest < 0, -1.0, 1.0)
+
+
+def heaviest_first(labels: Array, mass: Array) -> Array:
+    """Numbers of groups of rows, on the host, so that the rows of group 0 have the most mass together."""
+    order = np.argsort(-np.bincount(labels, weights=mass), kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return np.asarray(rank[labels])

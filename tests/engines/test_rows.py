@@ -1,0 +1,146 @@
+"""Formulas over rows: by loops, and the same for numpy's arrays and torch's tensors."""
+
+import math
+
+import numpy as np
+import pytest
+
+from harmonicalign.engines import Neighbours, rows
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+
+def on_torch(value):
+    """The same as tensors."""
+    if isinstance(value, Neighbours):
+        return Neighbours(on_torch(value.indices), on_torch(value.distances), value.recall)
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def both(function, *arguments, atol=1e-12):
+    """What a function gives for arrays, after checking that it is the same for tensors."""
+    arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+    theirs = function(*(on_torch(a.copy() if isinstance(a, np.ndarray) else a) for a in arguments))
+    ours = function(*arguments)
+    assert isinstance(theirs, torch.Tensor)
+    assert theirs.numpy().dtype == ours.dtype
+    np.testing.assert_allclose(theirs.numpy(), ours, rtol=1e-9, atol=atol)
+    return ours
+
+
+@pytest.fixture
+def x(rng):
+    x = rng.randn(40, 5)
+    x[3] = 0
+    x[4] *= 1e6
+    return x
+
+
+def test_the_namespace_is_that_of_the_array(x):
+    assert rows.namespace(x) is np
+    assert rows.namespace(torch.from_numpy(x)) is torch
+
+
+def test_unit_rows(x):
+    found = both(rows.unit_rows, x)
+    np.testing.assert_array_equal(found[3], 0)
+    np.testing.assert_allclose(np.linalg.norm(np.delete(found, 3, axis=0), axis=1), 1)
+    assert rows.unit_rows(x.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 1.0])
+def test_directions_keep_some_length(x, kept):
+    found = both(rows.directions, x, kept, 1e3)
+    for row, before in zip(found, x, strict=True):
+        length = np.linalg.norm(before)
+        expected = before / length * min(length, 1e3) ** kept if length else before
+        np.testing.assert_allclose(row, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("balance", [0.0, 0.3, 1.0])
+def test_a_blend_of_unit_rows_has_unit_rows(rng, balance):
+    q, s = rows.unit_rows(rng.randn(9, 4)), rows.unit_rows(rng.randn(9, 3))
+    found = both(rows.blend, q, s, balance)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1)
+    np.testing.assert_allclose(
+        np.linalg.norm(found[:, :4], axis=1) * balance, (1 - balance) * np.linalg.norm(found[:, 4:], axis=1)
+    )
+
+
+def test_rows_are_displaced_by_the_places_around_them(rng):
+    z, displacement = rng.randn(20, 3), rng.randn(8, 3)
+    distances = np.sort(rng.uniform(0, 1, (20, 4)), axis=1)
+    distances[0] = 0  # on all of the places
+    distances[1] = [0, 0, 0, 1e-300]
+    indices = rng.randint(8, size=(20, 4))
+
+    def moved(z, displacement):
+        near = Neighbours(indices, distances)
+        rows.displace(z, displacement, near if isinstance(z, np.ndarray) else on_torch(near))
+        return z
+
+    found = both(moved, z, displacement)
+    for i in range(20):
+        scale = distances[i, -1]
+        weights = [math.exp(-((d / scale) ** 2)) if scale else 1.0 for d in distances[i]]
+        move = sum(w * displacement[j] for w, j in zip(weights, indices[i], strict=True)) / sum(weights)
+        np.testing.assert_allclose(found[i], z[i] + move)
+
+
+def test_weights_where_the_scale_is_nothing_or_tiny():
+    distances = np.array([[0.0, 0.5, 2.0], [0.0, 0.5, 1e200]])
+    found = both(rows.gaussian_weights, distances, np.array([[0.0], [0.5]]))
+    np.testing.assert_allclose(found, [[1, 0, 0], [1, math.exp(-1), 0]])
+
+
+@pytest.mark.parametrize("n_sets", [None, 3])
+def test_a_projection_keeps_wide_directions_and_drops_narrow_ones(rng, n_sets):
+    """By the eigenvectors of each neighbourhood, which the solver never sees."""
+    near = rng.randn(6, 12, 5) * [3, 2, 0.1, 0.05, 0.01] + rng.randn(6, 1, 5)
+    places = near[:, 0] + 0.1 * rng.randn(6, 5)
+    near[5] = 1  # all neighbours coincide
+    of = None if n_sets is None else np.eye(n_sets)[rng.randint(n_sets, size=(6, 12))]
+    found = both(rows.tangent_projection, near, places, *([] if of is None else [of]), atol=1e-7)
+    for i in range(6):
+        mean = near[i].mean(axis=0)
+        centred = near[i] - mean
+        if of is not None:
+            left = (12 - of[i].any(axis=0).sum()) / 11
+            for members in of[i].T.astype(bool):
+                if members.any():
+                    centred[members] -= left * centred[members].mean(axis=0)
+        spread, axes = np.linalg.eigh(centred.T @ centred)
+        average = spread.sum() / 12 or 1.0
+        kept = (spread / average) ** 4 / ((spread / average) ** 4 + 1)
+        expected = mean + axes @ (kept * (axes.T @ (places[i] - mean)))
+        np.testing.assert_allclose(found[i], expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("decay", [0.5, 2, 7.5])
+def test_kernel_weights_are_the_mean_of_two_decays(rng, decay):
+    distances, own, theirs = rng.uniform(0, 3, (9, 4)), rng.uniform(1, 2, (9, 1)), rng.uniform(1, 2, (9, 4))
+    before = distances.copy()
+    found = both(rows.kernel_weights, distances, own, theirs, decay)
+    expected = (np.exp(-((distances / own) ** decay)) + np.exp(-((distances / theirs) ** decay))) / 2
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_array_equal(distances, before)
+    assert rows.decayed(np.array([1e300]), np.array([1e-300]), decay) == 0
+
+
+def test_bandwidths_are_never_nothing():
+    near = np.array([[0.0, 0.0], [0.0, 3.0], [1.0, 2.0]])
+    np.testing.assert_array_equal(both(rows.positive_bandwidths, near), [2, 3, 2])
+    np.testing.assert_array_equal(both(rows.positive_bandwidths, near[:1]), [1])
+
+
+def test_signs_are_settled(rng):
+    psi = rng.randn(30, 4)
+    found = both(rows.canonical_signs, psi)
+    np.testing.assert_array_equal(np.abs(found), np.abs(psi))
+    assert (found.max(axis=0) == np.abs(psi).max(axis=0)).all()
+    assert rows.canonical_signs(psi[:, :0]).shape == (30, 0)
+
+
+def test_groups_are_numbered_by_their_mass():
+    labels, mass = np.array([0, 0, 1, 2, 2, 2]), np.array([1.0, 1.0, 9.0, 1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(rows.heaviest_first(labels, mass), [2, 2, 0, 1, 1, 1])
