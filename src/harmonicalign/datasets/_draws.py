@@ -1,4 +1,4 @@
-"""What several generators draw or check."""
+"""Random draws and checks shared by the generators."""
 
 from __future__ import annotations
 

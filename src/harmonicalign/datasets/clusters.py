@@ -24,9 +24,9 @@ class ClustersPair:
     labels_x, labels_y
         Cluster of every row.
     shared
-        The clusters that both have.
+        The clusters that are in both datasets.
     shift
-        (d,), what the batch effect adds on average.
+        (d,), the part of the batch effect that is common to all clusters.
     corresponds
         (d,) booleans: the columns that mean the same in both.
     """
@@ -61,21 +61,21 @@ def clusters_pair(
     n_x, n_y
         Rows of the two datasets, at least two for each of their clusters.
     n_clusters
-        Clusters in all, those of one dataset only included.
+        Total number of clusters, including those of one dataset only.
     only_x, only_y
-        Clusters that only the first, only the second dataset has.
+        Number of clusters in the first dataset only, and in the second only.
     n_features
         The number d of columns.
     separation
-        Distance between the centres of two clusters over that between two rows of one, on average.
+        Mean distance between the centres of two clusters, divided by that between two rows of one cluster.
     imbalance
-        The r-th largest cluster of a dataset has a share of its rows in proportion to ``r**-imbalance``; the
-        order is each dataset's own. 0 makes them equal.
+        The share of the r-th largest cluster of a dataset is proportional to ``r**-imbalance``; the order of
+        the clusters differs between the datasets. 0 makes them equal.
     shift
-        Length of the batch effect, over the distance between the centres of two clusters. A quarter of it
-        differs from cluster to cluster.
+        Length of the batch effect, divided by the mean distance between the centres of two clusters. Every
+        cluster has an additional effect of a quarter of this length.
     corrupted
-        Share of the columns of ``y`` that are rotated among themselves, and so correspond to nothing.
+        Share of the columns of ``y`` that are rotated among themselves and so do not correspond.
     random_state
         Seed of all random draws.
 
@@ -104,7 +104,7 @@ def clusters_pair(
         np.concatenate([order[:only_x], shared]),
         np.concatenate([order[only_x : only_x + only_y], shared]),
     )
-    # Two rows of unit noise lie √2 apart per column, and so do two centres of unit spread.
+    # Two rows of unit noise differ by √2 per column (root mean square), and so do centres of unit spread.
     centres = separation * rng.normal(size=(n_clusters, d))
     length = shift * separation * np.sqrt(2 * d)
     effect = length * unit(rng.normal(size=d))

@@ -32,7 +32,7 @@ class CorruptedPair:
     preserved
         (d,) booleans: the columns of ``y`` that are features of ``x``.
     rows_x, rows_y
-        Where the rows came from.
+        Indices of the rows in the original data.
     """
 
     x: Array
@@ -49,7 +49,7 @@ class CorruptedPair:
 def corruption_matrix(
     n_features: int, preserved: float, random_state: RandomState = None
 ) -> tuple[Array, Array]:
-    """The paper's ``O_p``: a random orthogonal matrix with a share of its columns those of the identity.
+    """The paper's ``O_p``: a random orthogonal matrix with a share of its columns replaced by the identity's.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def load_digits_pair(
     preserved
         Share of the pixels that the corruption does not change.
     n_x, n_y
-        Sizes of the samples; by default half of the images each, or all that the other one leaves.
+        Sizes of the samples; by default half of the images each, or all images not in the other sample.
     random_state
         Seed of the samples and of the corruption.
 

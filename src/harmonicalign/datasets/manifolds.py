@@ -16,7 +16,7 @@ __all__ = ["ManifoldPair", "sphere", "swiss_roll", "torus_knot", "tree"]
 
 @dataclass(frozen=True, eq=False)
 class ManifoldPair:
-    """Two samples of one manifold, the second rotated, with the truth about both.
+    """Two samples of one manifold, the second rotated, with their true correspondence.
 
     Attributes
     ----------
@@ -24,19 +24,19 @@ class ManifoldPair:
         (n_x, d) and (n_y, d), points in space; no column of ``y`` corresponds to one of ``x`` unless
         ``rotation`` is the identity.
     latent_x, latent_y
-        True coordinates on the manifold, the same in both, in which straight distance is meaningful: arc
-        length and height of the Swiss roll, length walked along each edge of the tree, unit vectors of the
+        True coordinates on the manifold, the same in both, in which straight-line distance is meaningful: arc
+        length and height of the Swiss roll, path length along each edge of the tree, unit vectors of the
         sphere, (cos θ, sin θ) along the knot.
     labels_x, labels_y
-        Region of the manifold, an integer: stretch of the roll or knot, edge of the tree, octant of the
+        Region of the manifold, an integer: segment of the roll or knot, edge of the tree, octant of the
         sphere.
     pairs
-        (m, 2), rows of ``x`` and of ``y`` that belong together: the same point when sampled together,
-        otherwise the rows that are each other's nearest in the latent coordinates.
+        (m, 2), matching rows of ``x`` and of ``y``: the same point if sampled with ``paired=True``, otherwise
+        mutual nearest neighbours in the latent coordinates.
     signals_x, signals_y
         (n_x, s) and (n_y, s), smooth functions of the latent coordinates, with noise.
     corresponds
-        (s,) booleans: the signals that are the same function in both; the others are unrelated ones.
+        (s,) booleans: the signals that are the same function in both; the others are unrelated functions.
     rotation
         (d, d), the rotation of the second sample.
     """
@@ -77,15 +77,15 @@ def swiss_roll(
         Standard deviation of the noise on every coordinate, in units of the manifold's spread (the root mean
         variance of its coordinates).
     density
-        How unequally the second sample is spread, 0 (evenly, as the first) or more: at 1 its density falls
-        as 1/√u along the manifold.
+        Unevenness of the density of the second sample, 0 (uniform, as the first) or more: at 1 its density
+        decreases as 1/√u along the manifold.
     rotate
         Whether a random rotation is applied to the second sample.
     paired
-        Whether both samples are of the same points (the second in another order) rather than of points of
-        their own; noise is their own in either case.
+        Whether both samples are of the same points (the second in another order) rather than of different
+        points; the noise is independent in both cases.
     n_signals
-        The number of shared signals.
+        Number of signals.
     corrupted
         Share of the signals that are unrelated functions in the second sample.
     signal_noise
@@ -127,9 +127,9 @@ def sphere(
     signal_noise: float = 0.1,
     random_state: RandomState = None,
 ) -> ManifoldPair:
-    """The unit sphere, whose symmetry only the signals can break.
+    """The unit sphere, whose symmetry can be broken only by the signals.
 
-    The parameters are those of :func:`swiss_roll`; the density falls from the south pole to the north.
+    The parameters are those of :func:`swiss_roll`; the density decreases from the south pole to the north.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def torus_knot(
     n_x, n_y, noise, density, rotate, paired, n_signals, corrupted, signal_noise, random_state
         As in :func:`swiss_roll`.
     turns
-        Times around the axis and around the tube of the torus, coprime.
+        Number of turns around the axis and around the tube of the torus, coprime.
 
     Examples
     --------
@@ -211,19 +211,19 @@ def tree(
     signal_noise: float = 0.1,
     random_state: RandomState = None,
 ) -> ManifoldPair:
-    """A trunk that forks again and again, its edges of unequal lengths in random directions.
+    """A binary tree with edges of unequal lengths in random directions.
 
-    The latent coordinates are the lengths walked along each edge on the way from the root: the distance
-    between two points along the tree is the sum of their absolute differences.
+    The latent coordinates are the path lengths along each edge from the root: the distance between two points
+    along the tree is the sum of the absolute differences of their coordinates.
 
     Parameters
     ----------
     n_x, n_y, noise, density, rotate, paired, n_signals, corrupted, signal_noise, random_state
-        As in :func:`swiss_roll`; the density falls from the root to the tips.
+        As in :func:`swiss_roll`; the density decreases from the root to the tips.
     depth
-        Levels of edges; there are ``2**depth - 1`` edges.
+        Number of levels; there are ``2**depth - 1`` edges.
     n_features
-        Dimensions of the space.
+        Number of dimensions of the space.
 
     Examples
     --------
@@ -272,7 +272,7 @@ class _Sampling:
     signal_noise: float
 
     def checked(self) -> _Sampling:
-        """The same with every field checked, or an error that says what is wrong."""
+        """The same with every field validated."""
         n_x, n_y = check_integer("n_x", self.n_x, minimum=2), check_integer("n_y", self.n_y, minimum=2)
         noise = check_number("noise", self.noise, minimum=0.0)
         density = check_number("density", self.density, minimum=0.0)

@@ -1,4 +1,4 @@
-"""MNIST, fetched or from files."""
+"""MNIST, downloaded or from files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _fetch_mnist(fetch: Callable[..., Any] | None = None) -> tuple[Array, Array]
     """MNIST from OpenML, by scikit-learn's `fetch_openml` or a function that does the same."""
     from sklearn.datasets import fetch_openml
 
-    # pandas reads the file in seconds, scikit-learn's own parser in a minute; pandas is optional.
+    # pandas parses the file in seconds, scikit-learn's own parser in a minute; pandas is optional.
     parser = "pandas" if importlib.util.find_spec("pandas") else "liac-arff"
     try:
         bunch = (fetch or fetch_openml)("mnist_784", version=1, as_frame=False, parser=parser)

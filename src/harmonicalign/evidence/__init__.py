@@ -1,4 +1,4 @@
-"""What the data say about an alignment: which features correspond, is that chance, which rows to trust.
+"""Evidence for an alignment: which features correspond, whether this is chance, and the confidence of rows.
 
-It knows the harmonics of `paper` and judges a rotation or coordinates; it aligns nothing itself.
+It uses the harmonics of `paper`, evaluates a rotation or coordinates, and computes no alignment.
 """

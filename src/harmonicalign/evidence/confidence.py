@@ -1,4 +1,4 @@
-"""How well each row's neighbourhood is supported by the other datasets."""
+"""Confidence of rows: how well the other datasets support their neighbourhoods."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ def row_confidence(
 ) -> list[Array]:
     """Confidence of every row, in [0, 1].
 
-    The mean distance of a row to its k nearest rows of its own dataset, over that to its k nearest
-    rows of any other: about one where another dataset has rows like it, small where none has. Both
-    are measured against samples of one size, so that a dense dataset does not look near to
-    everything, and the ratio is averaged over the row's own neighbours.
+    The mean distance of a row to its k nearest rows of its own dataset, divided by that to its k nearest rows
+    of any other dataset: about one where another dataset has similar rows, small where none has. Both are
+    measured against samples of equal size, so that a dense dataset does not appear close to everything. The
+    ratio is averaged over neighbours in the same dataset and cut at 1.
 
     Parameters
     ----------
     coordinates
         Joint coordinates of every dataset.
     n_smooth
-        How often the ratio is averaged over a row's own neighbours; by default as the method does.
+        How often the ratio is averaged over neighbours; by default as inside the method
+        (``config.confidence_smoothing``).
     random_state
         Seed of the samples.
     config
@@ -48,7 +49,7 @@ def row_confidence(
     out = []
     for i, rows in enumerate(coordinates):
         near, indices = cpu.nearest(rows[samples[i]], k + 1, rows, exact=False)
-        # A sampled row finds itself first; the others get as many neighbours from one place later.
+        # A sampled row finds itself first, which is dropped; other rows drop their last neighbour instead.
         sampled = np.zeros(len(rows), dtype=bool)
         sampled[samples[i]] = True
         own = np.where(sampled[:, None], near[:, 1:], near[:, :-1]).mean(axis=1)
@@ -60,7 +61,7 @@ def row_confidence(
         other = np.sort(np.hstack(others), axis=1)[:, :k].mean(axis=1)
         ratio = np.divide(own, other, out=np.ones(len(rows)), where=other > 0)
         for _ in range(n_smooth):
-            # Rows outside the sample take the mean over sampled neighbours, which is what smooths them.
+            # The neighbours are sampled rows, also for rows outside the sample.
             ratio = 0.5 * ratio + 0.5 * ratio[samples[i]][indices].mean(axis=1)
         out.append(np.clip(ratio, 0, 1))
     return out

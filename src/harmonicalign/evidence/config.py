@@ -1,4 +1,4 @@
-"""Every number that decides what the evidence says; `harmonicalign.method.config` adds the method's own."""
+"""All constants of the evidence; `harmonicalign.method.config` adds those of the method."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["EVIDENCE", "Constant", "EvidenceConfig", "constant", "constants"]
 
 @dataclass(frozen=True)
 class Constant:
-    """One number or rule of a configuration, and why it is what it is.
+    """One constant of a configuration and its justification.
 
     Attributes
     ----------
     name
         The field of the configuration.
     value
-        What is in force.
+        Its value.
     does
         What it does, in one line.
     measured
-        Where its value was measured, in one line.
+        Where the value was measured, in one line.
     tried
-        Other values, whose effect `benchmarks/ablation.py` measures; the first of them switches the rule
-        off where there is such a value.
+        Other values, whose effect `benchmarks/ablation.py` measures. The first switches the rule off, if such
+        a value exists.
     """
 
     name: str
@@ -56,17 +56,17 @@ _ABLATION = "benchmarks/ablation.py"
 
 @dataclass(frozen=True)
 class EvidenceConfig:
-    """Numbers of the correspondence of features, of their relations, of the test and of confidence."""
+    """Constants of the correspondence of features, their relations, the permutation test and confidence."""
 
     # Which features correspond.
     learning_steps: int = constant(
-        10, "alternations between the first rotation and the weights of features", _ABLATION, (1, 3)
+        10, "updates of the first rotation and of the feature weights", _ABLATION, (1, 3)
     )
     learning_tolerance: float = constant(
-        1e-3, "alternation stops when no weight changes by more", "a stopping rule, not tuned"
+        1e-3, "the updates stop when no weight changes by more", "a stopping rule, not tuned"
     )
     wrong_partners: int = constant(
-        500, "features that serve as wrong partners of all others", "a bound on cost, not tuned", (100,)
+        500, "number of features used as wrong partners", "a bound on cost, not tuned", (100,)
     )
     full_share: float = constant(
         0.75,
@@ -76,56 +76,56 @@ class EvidenceConfig:
     )
     enough_presence: float = constant(
         0.01,
-        "a feature of this presence is judged half by its own score, half by the mean",
+        "presence at which the weight of a feature is half its own, half the mean weight",
         "MNIST pairs 10–16 and swapped columns; .001 to .1 differ little",
     )
-    # How features relate to each other.
+    # Relations between features.
     related_features: int = constant(
         500,
-        "features compared by their relations: those that vary most",
+        "number of features whose relations are compared: those that vary most",
         "rotated cells: AUC .86–.89, with all features .69–.73",
         (100,),
     )
     clipped_deviations: float = constant(
-        3.0, "squares are of values clipped to this many standard deviations", _ABLATION, (10.0,)
+        3.0, "standard deviations to which values are clipped before they are squared", _ABLATION, (10.0,)
     )
     relation_steps: int = constant(
-        10, "alternations between scores and weights of relations", "up to 30: no change", (1,)
+        10, "updates of the scores and weights of relations", "up to 30: no change", (1,)
     )
     opposed_skew: float = constant(
         0.1,
-        "disagreement of squares from which columns are taken to go opposite ways",
-        "576 pairs of nine datasets at most .04; 46 negated ones at least .3",
+        "disagreement of squares above which columns are taken to have opposite signs",
+        "576 pairs of nine datasets: at most .04; 46 negated ones: at least .3",
     )
-    # Whether an alignment is more than chance.
-    chance: float = constant(
-        0.05, "an alignment with a larger p is no better than chance", "convention", (1.0,)
-    )
+    # Permutation test.
+    chance: float = constant(0.05, "an alignment with a larger p is not significant", "convention", (1.0,))
     fewest_features: int = constant(
-        5, "fewer informative features are not tested", "fewer allow no p below .05"
+        5, "minimum number of informative features for a test", "fewer allow no p below .05"
     )
     permutations: int = constant(
         30,
-        "permutations of the test; the tail beyond is that of a t distribution",
+        "permutations of the test; smaller p follow from a t distribution",
         "level of the test",
         (10,),
     )
     block_features: int = constant(
-        6, "smallest block of equally smooth features that are permuted", "level of the test on noise"
+        6,
+        "minimum size of blocks of similar smoothness, within which features are permuted",
+        "level of the test on noise",
     )
     least_spread: float = constant(
-        0.1, "lower bound on the spread of the null; it is .7 to 1 where anything varies", "guards rounding"
+        0.1, "lower bound on the spread of the null; it is .7 to 1 if anything varies", "guards rounding"
     )
     clearly: float = constant(
-        4.0, "standard deviations by which negated features must agree", "up to three by chance"
+        4.0, "standard deviations by which negated features must agree beyond chance", "up to three by chance"
     )
-    # How well other datasets support a row.
+    # Confidence of rows.
     confidence_neighbours: int = constant(10, "neighbours in the confidence of a row", _ABLATION, (5, 20))
     confidence_sample: int = constant(
-        3000, "rows of each dataset that distances are compared over", "a bound on cost, not tuned", (500,)
+        3000, "maximum number of sampled rows per dataset for distances", "a bound on cost, not tuned", (500,)
     )
     confidence_smoothing: int = constant(
-        2, "times that confidence is averaged over a row's neighbours inside the method", _ABLATION, (0, 4)
+        2, "number of times that confidence is averaged over neighbours inside the method", _ABLATION, (0, 4)
     )
     reported_smoothing: int = constant(
         4, "the same for the confidence that is reported", "AUC of removed classes: cortex .919, PBMC .988"
@@ -133,4 +133,4 @@ class EvidenceConfig:
 
 
 EVIDENCE = EvidenceConfig()
-"""The numbers in force by default."""
+"""The default configuration of the evidence."""

@@ -1,13 +1,13 @@
 r"""Which features correspond: agreement of their spectral coefficients across two datasets.
 
-A feature that means the same on both sides has the same shape over the common manifold, so after
-the rotation T its Fourier coefficients agree. With ``x̂_s`` and ``ŷ_s`` the coefficients of signal s
+A feature that means the same in both datasets is the same function on the common manifold, so that its
+Fourier coefficients agree after the rotation T. With ``x̂_s`` and ``ŷ_s`` the coefficients of signal s
 and Λ the eigenvalues, its score is
 
 .. math:: c_s = \mathrm{corr}(Λ \hat x_s,\; Λ T \hat y_s)
 
-and its weight grows with ``max(c_s, 0)²``. Scores of features paired with a wrong partner show what
-chance gives.
+and its weight grows with ``max(c_s, 0)²``. Scores of features paired with wrong partners give the null
+distribution.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ __all__ = ["Correspondence", "correspondence", "learn_rotation", "scores"]
 
 @dataclass(frozen=True)
 class Correspondence:
-    """What the features say about an alignment.
+    """Correspondence of the features under an alignment.
 
     Attributes
     ----------
     scores
         ``c_s`` of every signal, in [−1, 1].
     weights
-        Weights that the alignment was found with: 1 for all if the columns explain the data as they are, else
-        ``w_s = max(c_s, 0)²``, raised to ``w_s + (1 − w_s)(4φ − 3)`` where the share φ is above three
-        quarters: where nearly all features correspond, so does one that says nothing of itself.
+        Weights used in the alignment: 1 for all under the hypotheses `AsIs` and `Offset`, otherwise
+        ``w_s = max(c_s, 0)²``, raised to ``w_s + (1 − w_s)(4φ − 3)`` if the share φ is above three quarters:
+        if nearly all features correspond, an uninformative one probably does too.
     energy
-        How much a signal varies, smoothly, in both datasets (product of the norms of ``Λ x̂_s`` and
-        ``Λ ŷ_s``); signals that do not vary say nothing.
+        Smooth variation of a signal in both datasets (product of the norms of ``Λ x̂_s`` and ``Λ ŷ_s``);
+        signals that do not vary are uninformative.
     presence
-        How much a signal varies, smoothly, in either dataset (mean of the squares of these norms, each over
-        that of all signals).
+        Smooth variation of a signal in either dataset (mean over the datasets of these norms squared, each
+        divided by its mean over all signals).
     p_values
         Probability of a score at least as large with a wrong partner.
     share
-        Share φ of the energy in features that correspond, by Storey's estimate: a feature that
-        does not correspond agrees less with its partner than with half of the wrong ones every
-        other time, one that does hardly ever.
+        Share φ of the energy in features that correspond, by Storey's estimate: a feature that does not
+        correspond agrees less with its partner than with half of the wrong ones in every second case, a
+        corresponding one hardly ever.
     enough_presence
-        Presence at which a signal's own score counts as much as the mean of all; see `belief`.
+        Presence at which a signal's own score counts as much as the mean weight; see `belief`.
     """
 
     scores: Array
@@ -70,11 +70,11 @@ class Correspondence:
 
     @property
     def belief(self) -> Array:
-        """How far every signal is believed to correspond, in [0, 1].
+        """Weight of every signal, in [0, 1], shrunk to the mean weight where the signal hardly varies.
 
-        ``max(c_s, 0)²`` where the signal varies. One that hardly varies in either dataset, such as a pixel
-        that is blank in nearly all images or a gene that few cells express, gives no evidence of its own and
-        gets the mean of all signals. One that varies in one dataset only does not correspond.
+        It is ``max(c_s, 0)²`` if the signal varies. A signal that hardly varies in either dataset, such as a
+        pixel that is blank in nearly all images or a gene expressed in few cells, is uninformative and gets
+        the mean weight of all signals. A signal that varies in one dataset only does not correspond.
         """
         own, total = np.maximum(self.scores, 0) ** 2, self.presence.sum()
         if total == 0:
@@ -100,10 +100,10 @@ def learn_rotation(
     n_iterations: int = EVIDENCE.learning_steps,
     tolerance: float = EVIDENCE.learning_tolerance,
 ) -> tuple[Array, Array, list[float]]:
-    """Rotation and feature weights that agree with each other, by alternation.
+    """Rotation and feature weights, estimated in turn.
 
-    All features count alike at first; then each counts as much as its coefficients agree under
-    the current rotation. Stops when the weights no longer change.
+    Weights are equal at first and then follow from the scores under the current rotation. Stops when the
+    weights no longer change.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def correspondence(
     random_state: np.random.RandomState,
     config: EvidenceConfig = EVIDENCE,
 ) -> Correspondence:
-    """Scores, weights and the share of what corresponds, under a given rotation."""
+    """Scores, weights and the share that corresponds, under a given rotation."""
     a, length_a = _unit_columns(frequencies[:, None] * spectral_x)
     b, length_b = _unit_columns(frequencies[:, None] * (rotation @ spectral_y))
     found, energy = (a * b).sum(axis=0), length_a * length_b
@@ -171,8 +171,8 @@ def _against_wrong_partners(
 ) -> tuple[Array, Array]:
     """Which signals agree less with their partner than with half of the wrong ones, and p-values.
 
-    The first is judged signal by signal, because some agree with everything; the p-values are taken
-    from the wrong partners of all signals together, for which a single signal has too few.
+    The first is computed per signal, because some signals agree with most others. The p-values are computed
+    from the wrong partners of all signals together, because a single signal has too few.
     """
     d = a.shape[1]
     if d == 1:

@@ -1,18 +1,18 @@
-r"""Features that relate to each other alike in two datasets, found before anything is aligned.
+r"""Features that have the same relations to each other in two datasets, found without an alignment.
 
-What corresponds is correlated alike: two markers of one kind of cell rise together in both datasets,
-however the rows are turned or moved. So each feature s has a profile ``r_s`` in either dataset, its
-correlations with the other features, and of its square with them and of it with theirs. Profiles agree
-by
+Corresponding features have the same correlations: two markers of one cell type rise together in both
+datasets, whatever rotation or offset the rows have. Each feature s therefore has a profile ``r_s`` in either
+dataset: the correlations of the feature with the others, of its square with the others, and of the feature
+with the squares of the others. The agreement of two profiles is
 
 .. math:: c_s = \frac{\sum_t w_t\, r_{st} \cdot r'_{st}}
                      {\sqrt{\sum_t w_t\, |r_{st}|^2 \; \sum_t w_t\, |r'_{st}|^2}},
           \qquad w_t = \max(c_t, 0)^2,
 
-in which features count as much as they agree themselves; some steps from equal weights find both.
-Squares matter: few features have few correlations, and a mixture of features can have nearly those of a
-true one, but it is less skewed. They also tell which way features go: if all change sign in one dataset,
-correlations stay and those of squares with features change theirs.
+in which features are weighted by their own agreement; a few iterations from equal weights find both. Squares
+matter if there are few features: a mixture of features can have nearly the correlations of a true one, but
+it is less skewed. Squares also reveal signs: if all features of one dataset are negated, correlations between
+features keep their sign and those between squares and features change it.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ __all__ = ["Relations", "column_variances", "relate"]
 
 @dataclass(frozen=True)
 class Relations:
-    """How the features of two datasets relate to each other in either.
+    """Relations between features in both of two datasets.
 
     Attributes
     ----------
     features
-        Numbers of the features that take part, (m,).
+        Indices of the features used, (m,).
     n_features
-        How many there are in all.
+        Total number of features.
     x, y
         Correlations between features, of their squares with features, and of features with squares, in
         the first and the second dataset, (3, m, m); zero between a feature and itself.
     skew
-        How far squares and features vary together alike, for an agreement of 1 between features.
+        Agreement of the correlations between squares and features, relative to that between features.
     """
 
     features: Array
@@ -56,11 +56,11 @@ class Relations:
 
     @property
     def opposed(self) -> bool:
-        """Whether features that relate to each other alike seem to go opposite ways."""
+        """Whether features with the same relations seem to have opposite signs."""
         return self.skew < -self.config.opposed_skew
 
     def negated(self) -> Relations:
-        """The relations if all features of the second dataset changed their sign."""
+        """The relations if all features of the second dataset were negated."""
         signs = np.array([1, -1, -1], dtype=self.y.dtype)
         return replace(self, y=self.y * signs[:, None, None], skew=-self.skew)
 
@@ -70,14 +70,14 @@ class Relations:
         Parameters
         ----------
         partners
-            For each feature, the number in `features` of the one it is compared with in the second
-            dataset, a permutation; None compares it with itself.
+            For each feature, the position in `features` of its partner in the second dataset, a permutation;
+            None compares each feature with itself.
         """
         y = self.y if partners is None else self.y.take(partners, axis=1).take(partners, axis=2)
         return _scores(self.x, y, self.config.relation_steps)
 
     def weights(self) -> Array:
-        """``max(c_s, 0)²`` of all features, 0 for those that do not take part; 1 where none agrees."""
+        """``max(c_s, 0)²`` of all features, 0 for those that are not used; 1 for all if none agrees."""
         out = np.zeros(self.n_features)
         out[self.features] = np.maximum(self.scores(), 0) ** 2
         return out if out.any() else np.ones(self.n_features)
@@ -88,8 +88,8 @@ def relate(x: Any, y: Any, config: EvidenceConfig = EVIDENCE) -> Relations:
     spread = column_variances(x) * column_variances(y)
     features = np.sort(np.argsort(-spread, kind="stable")[: config.related_features])
     (rx, square_x), (ry, square_y) = (_correlations(s, features, config.clipped_deviations) for s in (x, y))
-    # Weights by correlations alone, which do not know the signs. Squares enter as they vary: those of
-    # features without skew hardly do, and what is left of them is chance.
+    # Weights from correlations alone, which do not depend on the signs. Squares are weighted by their spread,
+    # because correlations with squares are mostly noise if the squares hardly vary.
     weights = np.maximum(_scores(rx[:1], ry[:1], config.relation_steps), 0) ** 2
     alike = weights @ (rx[0] * ry[0]) @ weights
     skew = (weights * square_x * square_y) @ (rx[1] * ry[1]) @ weights

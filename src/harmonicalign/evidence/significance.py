@@ -1,4 +1,4 @@
-"""Is an alignment more than chance? A permutation test over the correspondence of the features."""
+"""Permutation test of the correspondence of the features."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ __all__ = ["Significance", "false_discovery", "permutation_test"]
 
 @dataclass(frozen=True)
 class Significance:
-    """How far an alignment is from what wrongly paired features give.
+    """Result of the permutation test against wrongly paired features.
 
     Attributes
     ----------
     z
-        Observed agreement less the mean under permutation, in its standard deviations.
+        Observed agreement minus its mean under permutation, in standard deviations.
     p
-        Probability of so large an agreement under permutation.
+        Probability of an agreement at least as large under permutation.
     observed
-        Agreement of the features as they are paired: the largest of the statistics, each less its mean
-        under permutation and in its standard deviations.
+        Agreement of the features as they are paired: the largest of the statistics, each standardised by its
+        mean and standard deviation under permutation.
     null
-        The same for permuted features; empty where there are too few features for a test.
+        The same for permuted features; empty if there are too few features for a test.
     opposed
-        Whether features that correspond seem to go opposite ways, as if one dataset's were negated.
+        Whether corresponding features seem to have opposite signs, as if those of one dataset were negated.
     chance
-        A larger p is no better than chance.
+        The alignment is not significant if p is larger.
     """
 
     z: float
@@ -48,16 +48,16 @@ class Significance:
 
     @property
     def tested(self) -> bool:
-        """Whether there were features enough for a test; without one, z is 0 and p is 1."""
+        """Whether there were enough features for a test; if not, z is 0 and p is 1."""
         return self.null.size > 0
 
     @property
     def by_chance(self) -> bool:
-        """Whether wrongly paired features agree as well, as far as that could be tested."""
+        """Whether the test was made and is not significant."""
         return self.tested and self.p > self.chance
 
     def summary(self) -> dict[str, float | bool]:
-        """What it says, in plain numbers: z, p, and whether features were tested and go opposite ways."""
+        """`z`, `p`, `tested` and `opposed` as plain Python values."""
         return {"z": float(self.z), "p": float(self.p), "tested": self.tested, "opposed": self.opposed}
 
     def __str__(self) -> str:
@@ -78,37 +78,37 @@ def permutation_test(
     random_state: int = 0,
     config: EvidenceConfig = EVIDENCE,
 ) -> Significance:
-    """Compare the correlation of two datasets' harmonics with that from wrongly paired features.
+    """Compare the agreement of two datasets' features with that of wrongly paired features.
 
-    Three statistics are looked at, and the one that stands out most is compared with the largest of them
-    under each permutation. The nuclear norm of the bandlimited correlation C is what the best rotation
-    attains (``max_T ⟨T, C⟩``); all signals count alike in it, and it serves where most of them say a
-    little. ``(Σ max(c_s, 0)⁴)^¼`` over the scores of the features, under a rotation to which they
-    contribute as much as they agree, serves where few of them say much. ``Σ max(c_s, 0)³`` over the
-    features' relations to each other needs no rotation, and serves where there are few features in all,
-    which some rotation always makes agree.
+    Three statistics are standardised, and the largest is compared with the largest under each permutation.
+    The nuclear norm of the bandlimited correlation C is what the best rotation attains (``max_T ⟨T, C⟩``);
+    all signals contribute equally, so it is sensitive to many weakly informative ones.
+    ``(Σ max(c_s, 0)⁴)^¼`` over the scores of the features, under a rotation found with learned weights, is
+    sensitive to a few strongly informative signals. ``Σ max(c_s, 0)³`` over the scores of the relations needs
+    no rotation and is sensitive with few features, which some rotation always makes agree.
 
-    A feature changes places only with features of like smoothness: two low-frequency features correlate
-    better than a low and a high one whatever they mean, and that must not count as correspondence.
-    Fewer than five features that vary in both datasets are not tested.
+    Features are permuted among features of similar smoothness only, because two low-frequency features
+    correlate better than a low- and a high-frequency one whatever they mean. Fewer than five features that
+    vary in both datasets are not tested.
 
-    Nor does the test ask which way features go: a wrong rotation can make them agree as well where one
-    dataset's are negated. Their relations tell (`harmonicalign.evidence.relations`), and the result says so.
+    The test does not detect opposite signs: if the features of one dataset are negated, a wrong rotation can
+    make them agree nearly as well. The relations detect this (`harmonicalign.evidence.relations`); see
+    `Significance.opposed`.
 
     Parameters
     ----------
     hx, hy
-        Calibrated harmonics of the two datasets, equally many.
+        Harmonics of the two datasets, equally many, with calibrated frequencies.
     spectral_x, spectral_y
         Fourier coefficients of their signals.
     relations
-        How their features relate to each other; without it the third statistic is left out.
+        Relations between their features; if None, the third statistic is omitted.
     n_bands
-        Bands of the correlation.
+        Number of bands of the correlation.
     random_state
         Seed of the permutations.
     config
-        Numbers of the test.
+        Constants of the test.
     """
     fx, fy = hx.frequencies, hy.frequencies
     bands = bandlimiting_weights(fx, fy, n_bands)
@@ -131,7 +131,7 @@ def permutation_test(
         [statistics(b[:, _shuffled(order, rng, config.block_features)]) for _ in range(n_permutations)]
     )
     if relations is not None:
-        every = np.full(len(informative), -np.inf)  # features that say nothing change places first
+        every = np.full(len(informative), -np.inf)  # uninformative features are sorted first
         every[informative] = smoothness
         order = np.argsort(every[relations.features], kind="stable")
         kin = [
@@ -149,30 +149,30 @@ def permutation_test(
         beyond = (_relatedness(relations.negated()) - mean[-1]) / spread[-1]
         opposed = bool(beyond > max(config.clearly, standing[-1]))
     null = ((permuted - mean) / spread).max(axis=1)
-    # Where nothing varies, what is left is rounding and must not be blown up.
+    # If nothing varies, only rounding errors are left and must not be amplified.
     z = (observed - float(null.mean())) / max(float(null.std(ddof=1)), config.least_spread)
-    # Cyclic permutations of few features share 1/(d − 1) of their pairs and so vary less than they differ
-    # from the features as they are paired, which share none with any. With more blocks than one it is
-    # not noticed: measured on noise, the test then keeps its level without.
+    # Cyclic permutations of few features share 1/(d − 1) of their pairs, so they differ less from each other
+    # than from the features as they are paired, with which they share none. With several blocks the effect is
+    # negligible: on noise, the test then keeps its level without a correction.
     d = a.shape[1]
     alike = d / (d - 2) if d < 2 * config.block_features else 1.0
-    # The spread is estimated from few draws, hence Student's distribution of a new draw.
+    # The spread is estimated from few draws, hence Student's distribution for a new draw.
     p = float(stats.t.sf(z / np.sqrt(alike + 1 / n_permutations), n_permutations - 1))
     return Significance(z=z, p=p, observed=observed, null=null, opposed=opposed, chance=config.chance)
 
 
 def _relatedness(relations: Relations, partners: Array | None = None) -> float:
-    """How well features agree by their relations; cubes are scores times weights."""
+    """Agreement of the relations; cubes are scores times weights."""
     return float((np.maximum(relations.scores(partners), 0) ** 3).sum())
 
 
 def false_discovery(p_values: Array, rate: float = 0.05) -> Array:
-    """Which features correspond, with at most the given rate of false ones (Benjamini-Hochberg)."""
+    """Which features correspond, with at most the given false discovery rate (Benjamini-Hochberg)."""
     return np.asarray(stats.false_discovery_control(p_values) <= rate)
 
 
 def _unit_columns(frequencies: Array, spectral: Array) -> Array:
-    """Signals of unit smooth energy, so that no single one decides."""
+    """Signals scaled to unit smooth energy, so that none dominates."""
     energy = np.linalg.norm(frequencies[:, None] * spectral, axis=0)
     least = 1e-9 * energy.max() if energy.size else 0.0
     return np.asarray(np.divide(spectral, energy, out=np.zeros_like(spectral), where=energy > least))
@@ -185,7 +185,7 @@ def _smoothness(frequencies: Array, spectral: Array) -> Array:
 
 
 def _shuffled(order: Array, rng: np.random.RandomState, least: int) -> Array:
-    """A permutation that moves every feature, within blocks of like smoothness."""
+    """A permutation that moves every feature, within blocks of similar smoothness."""
     d = len(order)
     size = min(d, max(least, d // 20))
     shift = rng.randint(size)

@@ -1,4 +1,4 @@
-"""Where the experiments' data come from: files the user names, a folder of data sets, or scikit-learn."""
+"""Data of the experiments: files given by the user, a folder of data sets, or scikit-learn."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def seed_of(*key: object) -> int:
 
 
 def npz_file(plan: Plan, relative: str, where: str) -> Path:
-    """The file of a data set: named by the user, or in the folder of data sets.
+    """The file of a data set: given by the user, or in the folder of data sets.
 
     Parameters
     ----------
     plan
-        Its `data` may name the file itself or the folder that holds `relative`; without it the environment
-        variable ``HARMONICALIGN_DATA`` names the folder.
+        Its `data` is the file itself or the folder that contains `relative`; by default the folder is that of
+        the environment variable ``HARMONICALIGN_DATA``.
     relative
-        Path within the folder, ``mnist/mnist.npz``.
+        Path within the folder, such as ``mnist/mnist.npz``.
     where
         Where to get the data, for the error message.
     """
@@ -87,7 +87,7 @@ _MNIST = (
 
 
 def digits_name(plan: Plan) -> str:
-    """What the digits of a plan are, for the cells' keys; raises if they are not available."""
+    """Description of the digits of a plan, for the keys of cells; raises an error if not available."""
     images, _ = _digits(plan.quick, plan.data)
     return f"{'digits' if plan.quick else 'mnist'}, {len(images)} images"
 
@@ -100,7 +100,7 @@ def image_shape(plan: Plan) -> tuple[int, int]:
 
 @lru_cache(maxsize=2)
 def _digits(quick: bool, data: tuple[str, ...]) -> tuple[Array, Array]:
-    """All images, between 0 and their largest value, and their digits."""
+    """All images, with values from 0 to their maximum, and their digits."""
     if quick:
         from sklearn.datasets import load_digits
 
@@ -129,20 +129,21 @@ def _digits(quick: bool, data: tuple[str, ...]) -> tuple[Array, Array]:
 def corrupted_digits(
     plan: Plan, pair: int, n_x: int, n_y: int, preserved: float, matrix: int = 0
 ) -> CorruptedPair:
-    """The paper's experiment: digits against other digits, the latter corrupted.
+    """The paper's experiment: two disjoint samples of digits, the second corrupted.
 
     Parameters
     ----------
     plan
-        Says which digits: scikit-learn's for the quick form, else MNIST.
+        Determines the digits: scikit-learn's for the quick form, otherwise MNIST.
     pair
-        Number of the pair of samples. As many pairs as fit are disjoint; further ones are drawn anew.
+        Index of the pair of samples. Pairs are disjoint while there are enough rows; further ones are drawn
+        independently.
     n_x, n_y
         Their sizes.
     preserved
-        Share of the pixels that are not changed.
+        Share of the pixels that the corruption does not change.
     matrix
-        Number of the corruption matrix; it also depends on the pair and on `preserved`.
+        Index of the corruption matrix, which also depends on the pair and on `preserved`.
     """
     rows_x, rows_y = sample_rows(plan, pair, (n_x, n_y))
     images, labels = _digits(plan.quick, plan.data)
@@ -163,7 +164,7 @@ def corrupted_digits(
 
 
 def sample_rows(plan: Plan, number: int, sizes: tuple[int, ...]) -> list[Array]:
-    """Rows of disjoint samples of the digits; samples of different numbers are disjoint while rows last."""
+    """Rows of disjoint samples; samples of different index are disjoint while there are enough rows."""
     n, total = len(_digits(plan.quick, plan.data)[0]), sum(sizes)
     if total > n:
         raise DataError(f"{total} images are needed and there are {n}; name the whole of MNIST")

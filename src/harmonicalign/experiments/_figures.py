@@ -1,4 +1,4 @@
-"""What the experiments' figures share: one colour and marker for every method, curves with bands."""
+"""Shared by the figures of the experiments: colour and marker of every method, curves with bands."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ _MARKERS = {
     "none": "x",
     "procrustes": "+",
 }
-# One method at several settings: shades of blue, with different markers and dashes too.
+# One method with several settings: shades of blue, with different markers and dashes.
 _SHADES = ("#9ECAE1", "#56B4E9", "#0072B2", "#003B5C", "#7A5195")
 _SHADE_MARKERS = ("P", "^", "s", "X", "h")
 
 
 def figure(n_rows: int = 1, n_columns: int = 1, size: tuple[float, float] = (7.2, 4.6)) -> tuple[Figure, Any]:
-    """A figure without a window, and its array of axes."""
+    """A figure without a window, and an array of its axes."""
     try:
         from matplotlib.figure import Figure as New
     except ImportError as error:
@@ -86,7 +86,7 @@ def shade(number: int) -> dict[str, Any]:
 
 
 def label(method: str) -> str:
-    """What a method is called in a legend."""
+    """Name of a method in a legend."""
     return LABELS.get(method, method)
 
 
@@ -100,7 +100,7 @@ def curve(
     look: dict[str, Any] | None = None,
     scale: float = 1.0,
 ) -> None:
-    """Mean of `y` over the lines that share `x`, with a band of one standard deviation to either side."""
+    """Mean of `y` over the lines with equal `x`, with a band of one standard deviation on each side."""
     table = sorted(summarise(rows, (x,), (y,)), key=lambda line: line[x])
     if not table:
         return
@@ -128,7 +128,7 @@ def finish(
     legend: bool | str = True,
     **limits: object,
 ) -> None:
-    """Labels, light grid, legend beside the curves where it would cover them."""
+    """Labels, a light grid, and a legend, beside the curves if it would cover them."""
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title, **limits)
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

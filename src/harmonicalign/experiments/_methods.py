@@ -1,4 +1,4 @@
-"""Every method, ours and the others, behind one call."""
+"""One interface to our methods and the comparison methods."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ TUNED: dict[str, dict[str, Any]] = {
         "batch_size": 256,
     },
 }
-"""Settings of other methods on corrupted digits, from a small search on one pair drawn for it.
+"""Settings of the comparison methods on corrupted digits, from a small search on a separate pair.
 
-Ours are left at their defaults. The search was on 1000 against 1000 images of MNIST, 35 % of the pixels
+Our methods have their defaults. The search used 1000 and 1000 images of MNIST with 35 % of the pixels
 preserved: MNN over k of 2 to 100 and σ of 0.05 to 0.5, with and without PCA; MAGAN over the weight of the
 correspondence loss, the learning rate, the number of principal components and the layers, trained until it
 converged (0.874; at its published settings 0.81, as large discriminators overfit so few rows). Of
@@ -42,7 +42,7 @@ QUICK_MAGAN: dict[str, Any] = {
     "generator_layers": (64,),
     "discriminator_layers": (64,),
 }
-"""Very short training of MAGAN, for the quick forms."""
+"""Very short training of MAGAN, for the quick form."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Embedded:
     coordinates
         One array per dataset.
     seconds, cpu_seconds
-        Time it took, wall-clock and processor time; the latter does not depend on other processes.
+        Wall-clock time and processor time; the latter hardly depends on other processes.
     model
-        The fitted estimator, where the method is ours.
+        The fitted estimator, for our methods.
     curves
-        MAGAN's training curves.
+        Training curves of MAGAN.
     """
 
     coordinates: list[Array]
@@ -69,7 +69,7 @@ class Embedded:
 
 
 def names() -> dict[str, str]:
-    """Every method that needs no known pairs, with what it lacks (empty: usable now)."""
+    """Every method that needs no known pairs, with the missing package (empty if it can be used)."""
     blind = {k: v for k, v in baselines.available().items() if k not in ("cca", "procrustes")}
     return blind | dict.fromkeys(OURS, "")
 
@@ -91,8 +91,8 @@ def embed(
     datasets
         Matrices. Their columns correspond unless `signals` is given.
     signals
-        Columns that correspond. Ours build their graphs on `datasets` and compare `signals`; the other
-        methods take one matrix per dataset and get the signals.
+        Columns that correspond. Our methods build graphs on `datasets` and compare `signals`; the comparison
+        methods take one matrix per dataset, the signals.
     seed
         Seed of the method.
     **options
@@ -120,7 +120,7 @@ def embed(
 
 
 def tuned(method: str, quick: bool = False) -> dict[str, Any]:
-    """Settings of a method on digits, to go into a cell; empty at its defaults."""
+    """Settings of a method on digits, for a cell; empty for the defaults."""
     settings = TUNED.get(method)
     if quick and method == "magan":
         settings = TUNED[method] | QUICK_MAGAN | {"n_components": 30}
@@ -130,5 +130,5 @@ def tuned(method: str, quick: bool = False) -> dict[str, Any]:
 def embed_digits(
     method: str, datasets: Sequence[MatrixLike], *, seed: int = 0, quick: bool = False
 ) -> Embedded:
-    """Embed corrupted digits, other methods at the settings in `TUNED`."""
+    """Embed corrupted digits, with the settings in `TUNED` for comparison methods."""
     return embed(method, datasets, seed=seed, **tuned(method, quick).get("settings", {}))

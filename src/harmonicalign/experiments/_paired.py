@@ -1,4 +1,4 @@
-"""Cells measured in two ways at once: data for which the true pairing is known."""
+"""Cells measured in two modalities: data with a known pairing of rows."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ N_COMPONENTS = 100  # of the truncated SVD, as in the paper
 
 @dataclass(frozen=True)
 class Paired:
-    """Rows that are the same cells, seen by two modalities.
+    """The same cells as rows of two modalities.
 
     Attributes
     ----------
     x, y
-        Each modality after its normalisation and truncated SVD: what its graph is built on.
+        Each modality after normalisation and truncated SVD, on which its graph is built.
     signals
-        Columns of the two that mean the same, or None where nothing is known to.
+        Corresponding columns of both, or None if none are known.
     n_links
-        How many these are.
+        Number of corresponding columns.
     """
 
     x: Array
@@ -49,7 +49,7 @@ class Paired:
 
 
 def reduce(matrix: Matrix) -> Array:
-    """Truncated SVD to 100 components, or one less than the columns where there are fewer."""
+    """Truncated SVD to 100 components, or to one less than the number of columns if there are fewer."""
     from sklearn.decomposition import TruncatedSVD
 
     k = min(N_COMPONENTS, min(matrix.shape) - 1)
@@ -57,14 +57,14 @@ def reduce(matrix: Matrix) -> Array:
 
 
 def z_score(values: Matrix) -> Array:
-    """Columns at mean 0 and variance 1; constant ones at 0."""
+    """Columns with mean 0 and variance 1; constant ones are 0."""
     dense = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
     spread = dense.std(axis=0)
     return np.asarray((dense - dense.mean(axis=0)) / np.where(spread > 0, spread, 1))
 
 
 def per_total(counts: MatrixLike, total: float = 1e4) -> sp.csr_matrix:
-    """Counts in proportion to their row's sum."""
+    """Counts divided by the sum of their row."""
     matrix = sp.csr_matrix(counts, dtype=np.float64)
     depth = np.asarray(matrix.sum(axis=1)).ravel()
     return sp.csr_matrix(sp.diags_array(total / np.maximum(depth, 1)) @ matrix)
@@ -84,7 +84,7 @@ GENE_OF_PROTEIN = {
 
 
 def _cite_seq(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
-    """RNA against surface proteins; genes linked to proteins by name, if seen in 5 % of the cells."""
+    """RNA and surface proteins; genes linked to proteins by name, if detected in 5 % of the cells."""
     rows = _some(len(stored["adt"]), rng)
     counts = stored["rna"][rows]
     rna = per_total(counts).sqrt()
@@ -105,10 +105,10 @@ def _cite_seq(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
 
 
 def _cortex(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
-    """RNA against chromatin; gene activity is the sum over the peaks at a gene.
+    """RNA and chromatin; gene activity is the sum over the peaks at a gene.
 
-    With 83 ATAC counts a cell, single values are mostly zeros: both sides are smoothed over their own graph
-    first, which uses nothing of the pairing.
+    With 83 ATAC counts per cell most values are zero. Both modalities are therefore smoothed over their own
+    graph first, which does not use the pairing.
     """
     rows = _some(stored["rna"].shape[0], rng)
     rna, atac = stored["rna"][rows], stored["atac"][rows].astype(np.float64)
@@ -127,7 +127,7 @@ def _cortex(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
 
 
 def _scgem(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
-    """Expression against methylation; a gene and a locus of the same name are taken to correspond."""
+    """Expression and methylation; a gene and a locus of the same name are taken to correspond."""
     rows = _some(len(stored["X_expr"]), rng)
     expression, methylation = stored["X_expr"][rows], stored["X_meth"][rows].astype(np.float64)
     loci = [str(name).upper() for name in stored["loci_meth"]]
@@ -139,7 +139,7 @@ def _scgem(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
 
 
 def _a549(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
-    """RNA against chromatin of one treated line; already normalised, and without gene positions."""
+    """RNA and chromatin of one treated cell line; already normalised, and without gene positions."""
     rows = _some(stored["rna"].shape[0], rng)
     return Paired(reduce(stored["rna"][rows]), reduce(stored["atac"][rows].log1p()), None)
 
@@ -154,7 +154,7 @@ def _snare_lines(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
 
 
 def _some(n: int, rng: np.random.RandomState) -> Array:
-    """Nine tenths of the rows, at most 2,000, in random order."""
+    """90 % of the rows, at most 2,000, in random order."""
     return rng.permutation(n)[: min(2000, int(0.9 * n))]
 
 
@@ -173,7 +173,7 @@ SETS: dict[str, tuple[str, tuple[str, ...], Callable[[dict[str, Any], np.random.
     "sci-CAR A549": ("scicar_a549/scicar_a549_scai.npz", ("rna_data", "atac_data"), _a549),
     "SNARE-seq lines": ("snare_cellline/snare_cellline.npz", ("X_rna", "X_atac"), _snare_lines),
 }
-"""File of a data set, the arrays it must hold, and how it is prepared."""
+"""File of a data set, its required arrays, and its preparation."""
 
 _WHERE = (
     "the paired sets are GSE126310 (CITE-seq, with CiteFuse), GSE126074 (SNARE-seq), GSE117089 (sci-CAR, "
@@ -205,7 +205,7 @@ def there(plan: Plan) -> list[str]:
 
 
 def load(plan: Plan, name: str, seed: int) -> Paired:
-    """A prepared data set: a random part of its rows, row i of both modalities the same cell."""
+    """A prepared data set: a random subset of its rows; row i is the same cell in both modalities."""
     relative, _, make = SETS[name]
     return make(read_npz(npz_file(plan, relative, _WHERE)), np.random.RandomState(seed))
 
@@ -214,17 +214,17 @@ def load(plan: Plan, name: str, seed: int) -> Paired:
 
 
 def interleaved_digits(seed: int, n: int = 400) -> Paired:
-    """Digits as two sensors see them: one the even pixels, the other the odd ones, each with its own gain.
+    """Digits measured by two sensors: one has the even pixels, the other the odd ones, with different gains.
 
-    No pixel is in both, but the brightness of the same block of 2 × 2 pixels means the same. The gains give
-    the two sensors different principal components.
+    No pixel is in both, but the brightness of a block of 2 × 2 pixels means the same in both. Because of the
+    gains, the principal components of the two sensors differ.
 
     Parameters
     ----------
     seed
-        Chooses the rows.
+        Seed of the choice of rows.
     n
-        Their number.
+        Number of rows.
     """
     from sklearn.datasets import load_digits
 
@@ -246,15 +246,15 @@ def from_files(paths: tuple[str, ...], seed: int | None) -> Paired:
     """Two modalities of the same cells, from one h5mu file or two h5ad files.
 
     Counts are normalised as in the paper, square root for the first and logarithm for the second; other
-    values are taken as they are. Signals are the features whose names both have; peaks whose ``.var`` names a
-    gene (``gene``, ``gene_name`` or ``nearest_gene``) are summed by it.
+    values are used as they are. Signals are the features with names in both; peaks with a gene in ``.var``
+    (``gene``, ``gene_name`` or ``nearest_gene``) are summed by gene.
 
     Parameters
     ----------
     paths
         The files.
     seed
-        Chooses the rows; None takes all, at most 2,000 (for a check).
+        Seed of the choice of rows; None takes all, at most 2,000 (for a check).
     """
     first, second = _modalities(paths)
     shared = [name for name in first.obs_names if name in set(second.obs_names)]
@@ -308,7 +308,7 @@ def _is_count(values: Matrix) -> bool:
 
 
 def _by_gene(table: AnnData) -> tuple[Matrix, list[str]]:
-    """Values by gene name: of peaks the sum over those of each gene, else the columns as they are."""
+    """Values by gene name: sums over the peaks of each gene, otherwise the columns as they are."""
     column = next((c for c in ("gene", "gene_name", "nearest_gene") if c in table.var), None)
     if column is None:
         return table.X, [str(name).upper() for name in table.var_names]

@@ -1,8 +1,8 @@
-"""Runs an experiment: its cells in parallel, each kept on disk, so that a killed run continues.
+"""Runs an experiment: its cells in parallel, each stored on disk, so that an interrupted run can continue.
 
 An experiment is a list of cells (small dictionaries of parameters) and a function that measures one of them.
-The result of a cell is written atomically as one JSON file, under a name derived from all that determines
-it. Running again measures only what is not there yet.
+The result of a cell is written atomically as one JSON file, with a name derived from everything that
+determines it. A second run measures only missing cells.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Plan:
     Parameters
     ----------
     quick
-        Small data that need no download, for a look and for tests.
+        Small data that need no download, for a first look and for tests.
     seeds
-        Repeats; None for the experiment's own number.
+        Number of repeats; None for the default of the experiment.
     data
-        Files or folders that the user named.
+        Files or folders given by the user.
     markers
-        The two markers that `batch` draws.
+        The two markers in the figure of `batch`.
     """
 
     quick: bool = False
@@ -71,7 +71,7 @@ class Plan:
     markers: tuple[str, ...] = ()
 
     def repeats(self, full: int, quick: int) -> range:
-        """Numbers of the repeats: as asked for, or the given defaults."""
+        """Indices of the repeats: as many as requested, or the given defaults."""
         return range(self.seeds if self.seeds is not None else quick if self.quick else full)
 
 
@@ -85,7 +85,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Summary:
-    """One table of means: `values` over all lines that share `by`; `digits` after the point."""
+    """One table of means of `values` over all lines with equal `by`, with `digits` decimals."""
 
     by: tuple[str, ...]
     values: tuple[str, ...]
@@ -99,12 +99,12 @@ class Experiment:
     Parameters
     ----------
     name, title
-        What it is called, and what it shows in one line.
+        Its name, and a one-line description.
     cells
         Checks the data and lists the cells of a plan. Errors in the input are raised here, before
         anything is written.
     measure
-        One cell's outcome.
+        Computes the outcome of one cell.
     summaries
         Tables of means over repeats.
     outputs
@@ -121,14 +121,14 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Report:
-    """Where an experiment's results are.
+    """The results of an experiment.
 
     Attributes
     ----------
     name
         The experiment.
     folder
-        Holds ``results.csv``, ``summary.csv``, ``summary.md``, ``meta.json`` and the figures.
+        Contains ``results.csv``, ``summary.csv``, ``summary.md``, ``meta.json`` and the figures.
     files
         All of these.
     summary
@@ -147,20 +147,20 @@ class Report:
 def run(
     experiment: Experiment, plan: Plan, cells: Sequence[Cell], out: Path, *, jobs: int, progress: bool
 ) -> Report:
-    """Measure what is missing, and write tables and figures.
+    """Measure missing cells, and write tables and figures.
 
     Parameters
     ----------
     experiment
-        What to run.
+        The experiment.
     plan
-        What was asked for.
+        The options of the run.
     cells
-        The plan's cells, from ``experiment.cells``.
+        The cells of the plan, from ``experiment.cells``.
     out
         Folder of the experiment.
     jobs
-        Processes at a time.
+        Number of parallel processes.
     progress
         Show progress.
     """
@@ -230,7 +230,7 @@ def _measure_one(
 ) -> tuple[int, dict[str, Any]]:
     start = time.perf_counter()
     with warnings.catch_warnings():
-        # An alignment that is no better than chance is a finding here, and so is a classifier that is slow.
+        # Alignments that are not significant and classifiers that do not converge are results here.
         warnings.simplefilter("ignore", UserWarning)
         try:
             outcome = measure(plan, cell)
@@ -242,7 +242,7 @@ def _measure_one(
 
 
 def _plain(value: object) -> object:
-    """A number or string that JSON can hold; not-a-number is left empty."""
+    """A number or string for JSON; NaN and infinity become None."""
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -252,7 +252,7 @@ def _plain(value: object) -> object:
 
 
 def _key(name: str, quick: bool, cell: Cell) -> str:
-    """Name of a cell's file: a hash of all that determines its outcome, except unreleased code."""
+    """Name of the file of a cell: a hash of everything that determines it, except unreleased code."""
     text = json.dumps([name, harmonicalign.__version__, quick, cell], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -280,12 +280,12 @@ def _save(file: Path, figure: Figure) -> Path:
     return file
 
 
-# --- what was run, where -----------------------------------------------------------------------------------
+# --- version and machine -----------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Short hash of the package's source, which identifies the state of the code."""
+    """Short hash of the source of the package, which identifies the state of the code."""
     folder = Path(harmonicalign.__file__).parent
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*.py")):
@@ -294,7 +294,7 @@ def code_digest() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter, where installed."""
+    """Versions of Python and of the relevant packages, if installed."""
     found = {"python": platform.python_version(), "harmonicalign": harmonicalign.__version__}
     for name in _PACKAGES:
         try:
@@ -324,7 +324,7 @@ def machine() -> dict[str, Any]:
 
 @contextmanager
 def _progress(name: str, total: int, done: int, wanted: bool) -> Iterator[Callable[[], None]]:
-    """Show progress: a bar if rich is installed and output is a terminal, else some lines."""
+    """Show progress: a bar if rich is installed and output is a terminal, otherwise plain lines."""
     if not wanted:
         yield lambda: None
         return

@@ -1,4 +1,4 @@
-"""Lines of results to tables: tidy CSV, means with their spread, Markdown."""
+"""Tables of results: tidy CSV, means with standard deviations, Markdown."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _short(value: object) -> object:
 
 
 def summarise(rows: Sequence[Row], by: Sequence[str], values: Sequence[str]) -> list[Row]:
-    """Mean, standard deviation and number of every value over the lines that share `by`.
+    """Mean, standard deviation and number of every value over the lines with equal `by`.
 
-    Lines without a value (missing or None) do not count for it; groups without any value are left out.
+    Lines without a value (missing or None) are ignored for it; groups without any value are omitted.
     """
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -51,10 +51,10 @@ def summarise(rows: Sequence[Row], by: Sequence[str], values: Sequence[str]) -> 
 
 
 def to_markdown(table: Sequence[Row], by: Sequence[str], values: Sequence[str], digits: int = 3) -> str:
-    """Means with their spread as Markdown.
+    """Means and standard deviations as Markdown.
 
-    Results by method make one table for each value, methods side by side; others one table with a
-    column for each value.
+    Results by method give one table per value, with one column per method; others give one table with one
+    column per value.
     """
     if "method" not in by or len(by) == 1:
         lines = [
@@ -81,7 +81,7 @@ def _markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def _cell(line: Row, value: str, digits: int) -> str:
-    """``mean ± standard deviation``; the mean alone where there is one value."""
+    """``mean ± standard deviation``; only the mean if there is one value."""
     if f"{value}_mean" not in line:
         return ""
     sd = line[f"{value}_sd"]

@@ -1,4 +1,4 @@
-"""MAGAN's training curves: kept with a cell, drawn and tabulated at the end."""
+"""Training curves of MAGAN: stored with a cell, plotted and tabulated at the end."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from harmonicalign.experiments._runner import Cell
 
 __all__ = ["keep_curves", "training_outputs"]
 
-_POINTS = 100  # points per curve, each the mean over a part of the training
+_POINTS = 100  # points per curve, each a mean over part of the training
 
 
 def keep_curves(found: Embedded) -> dict[str, Any]:
-    """The curves of one training, thinned; nothing for other methods."""
+    """The curves of one training, subsampled; empty for other methods."""
     if found.curves is None:
         return {}
     length = len(next(iter(found.curves.values())))
@@ -29,7 +29,7 @@ def keep_curves(found: Embedded) -> dict[str, Any]:
 
 
 def training_outputs(extras: list[tuple[Cell, dict[str, Any]]], by: str) -> dict[str, Any]:
-    """Figure and table of all trainings, coloured by the cell's `by`."""
+    """Figure and table of all trainings, coloured by the value `by` of the cell."""
     trainings = [(cell, extra) for cell, extra in extras if "curves" in extra]
     if not trainings:
         return {}

@@ -112,7 +112,7 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
 
 
 def _drawn_markers(markers: list[str], distances: Array, wanted: tuple[str, ...]) -> list[int]:
-    """The markers named, or the two that differ most between the batches."""
+    """The given markers, or the two that differ most between the batches."""
     if wanted:
         return [markers.index(name) for name in wanted]
     return [int(j) for j in np.argsort(-distances)[:2]]
@@ -122,7 +122,7 @@ def _drawn_markers(markers: list[str], distances: Array, wanted: tuple[str, ...]
 
 
 def _batches(plan: Plan, cell: Cell) -> tuple[Array, Array, list[str]]:
-    """Two batches on the scale of their logarithms, and the names of their markers."""
+    """Two batches on a logarithmic scale, and the names of their markers."""
     if plan.quick:
         return simulated(seed_of("batch", cell["number"]))
     if "files" in cell:
@@ -139,16 +139,16 @@ def _batches(plan: Plan, cell: Cell) -> tuple[Array, Array, list[str]]:
 def simulated(seed: int, n: int = 800, n_markers: int = 15) -> tuple[Array, Array, list[str]]:
     """Two samples of six populations; in the second every marker has its own gain, offset and dropouts.
 
-    Both have the populations in the same shares, so no difference between them is real.
+    The populations have the same proportions in both, so all differences are batch effects.
 
     Parameters
     ----------
     seed
         Seed of all random draws.
     n
-        Cells of each batch.
+        Number of cells per batch.
     n_markers
-        Columns.
+        Number of columns.
     """
     rng = np.random.RandomState(seed)
     centres = rng.gamma(2.0, 1.2, (6, n_markers))
@@ -169,7 +169,7 @@ def _some_rows(values: Array) -> Array:
 
 
 def _check_files(plan: Plan) -> list[str]:
-    """Names of the batches, after every file was read and found to fit the first."""
+    """Names of the batches, after checking that every file can be read and shares markers with the first."""
     if len(plan.data) < 2:
         raise DataError(f"data names one file, {plan.data[0]}; batches are two or more files, name another")
     markers = [_read(text)[1] for text in plan.data]
@@ -191,7 +191,7 @@ def _check_files(plan: Plan) -> list[str]:
 
 
 def _read(text: str) -> tuple[Array, list[str]]:
-    """Values of a file, on the scale of their logarithms, and its markers."""
+    """Values of a file, on a logarithmic scale, and its markers."""
     from harmonicalign.adapters import io
 
     path = Path(text)
@@ -218,7 +218,7 @@ def _read(text: str) -> tuple[Array, list[str]]:
 
 
 def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
-    """Two markers' scatter above the first one's histograms, for every pair of batches."""
+    """Scatter plot of two markers above histograms of the first, for every pair of batches."""
     out = {}
     for i, (cell, kept) in enumerate(extras):
         name = "batch.png" if i == 0 else f"batch_{i + 1}.png"

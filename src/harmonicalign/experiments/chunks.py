@@ -1,4 +1,4 @@
-"""Appendix A.3: large datasets cut into chunks, aligned all together into one frame."""
+"""Appendix A.3: large datasets split into chunks, which are aligned into one frame."""
 
 from __future__ import annotations
 
@@ -36,31 +36,31 @@ def align_in_chunks(
     n_pca: int = 100,
     random_state: int = 0,
 ) -> list[Array]:
-    """Align datasets whose columns correspond by way of chunks of their rows (Appendix A.3).
+    """Align datasets with corresponding columns in chunks of rows (Appendix A.3).
 
-    Every dataset is cut at random into chunks of nearly equal size; each chunk has a graph and harmonics of
-    its own. All chunks of all datasets are then aligned pair by pair, and their rotations synchronised into
-    one frame. With chunks of a fixed size the work on graphs grows in proportion to the rows.
+    Every dataset is split at random into chunks of nearly equal size; each chunk has its own graph and
+    harmonics. All chunks of all datasets are then aligned pair by pair, and their rotations synchronised into
+    one frame. With a fixed chunk size the cost of the graphs is proportional to the number of rows.
 
     Parameters
     ----------
     datasets
         Rows by the same columns.
     chunk
-        Rows of a chunk at most.
+        Maximum number of rows per chunk.
     rank
-        Harmonics of a chunk; no more than its rows allow.
+        Number of harmonics per chunk, reduced if it has too few rows.
     n_bands, t
         As in `harmonicalign.paper.align` and `harmonicalign.unified_map`.
     n_pca
         Principal components, of each dataset as a whole, on which the graphs are built.
     random_state
-        Seed of the cuts.
+        Seed of the random splits.
 
     Returns
     -------
     coordinates
-        One array per dataset, rows in their order, of one width.
+        One array per dataset, with rows in the order of the input and equally many columns.
     """
     rng = np.random.RandomState(random_state)
     parts: list[tuple[int, Array]] = []
@@ -82,7 +82,7 @@ def align_in_chunks(
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """Every size of chunks, rank and pair of samples; a chunk of all rows means no chunks."""
+    """Every chunk size, rank and pair of samples; a chunk of all rows means no chunks."""
     data = digits_name(plan)
     size = 400 if plan.quick else 4000
     chunks = [100, 200, 400] if plan.quick else [125, 250, 500, 1000, 2000, 4000]
@@ -96,7 +96,7 @@ def cells(plan: Plan) -> list[Cell]:
 
 
 def measure(plan: Plan, cell: Cell) -> Outcome:
-    """Accuracy and time for one size of chunks and rank."""
+    """Accuracy and time for one chunk size and rank."""
     n = cell["size"]
     pair = corrupted_digits(plan, cell["pair"], n, n, PRESERVED)
     start = time.process_time()
@@ -108,7 +108,7 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
 
 
 def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
-    """Accuracy and time against the size of the chunks, one curve for each rank."""
+    """Accuracy and time against the chunk size, one curve per rank."""
     fig, axes = figure(1, 2, size=(10, 4.2))
     lowest = max(0.0, min(row["accuracy"] for row in rows) - 0.1)
     for ax, value, unit in zip(

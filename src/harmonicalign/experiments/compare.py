@@ -1,4 +1,4 @@
-"""Every method on datasets of your own."""
+"""Comparison of methods on datasets of the user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 Table: TypeAlias = "MatrixLike | AnnData | PathLike"
-"""One dataset: a matrix, a data frame, AnnData, or the path of a file that holds one of these."""
+"""One dataset: a matrix, a data frame, AnnData, or the path of a file with one of these."""
 
 
 def compare(
@@ -34,16 +34,17 @@ def compare(
     n_neighbors: int = 5,
     random_state: int = 0,
 ) -> list[Row]:
-    """Align datasets by several methods and say how well each did.
+    """Align datasets with several methods and score each.
 
-    All methods run at their defaults on the columns that the datasets share. Give counts of single cells
-    normalised and logarithmised: none of the methods does so itself.
+    All methods run with their defaults on the columns that the datasets share. Single-cell counts should be
+    log-normalised, because none of the methods does this.
 
     Parameters
     ----------
     datasets
         Two or more: matrices (dense or sparse) with the same columns, or data frames, AnnData or paths of
-        files that `harmonicalign.io.read` understands, whose columns are matched by name. A dict names them.
+        files that `harmonicalign.io.read` supports, whose columns are matched by name. The keys of a dict are
+        the names of the datasets.
     labels
         A label per row for every dataset, in the form of `datasets`; or the name of a column of ``.obs`` that
         all have. None scores mixing only.
@@ -51,9 +52,9 @@ def compare(
         Names: "none", "mnn", "magan", "wang", "harmony", "scanorama", "paper", "default". By default all
         whose packages are installed, but for MAGAN, which trains for minutes, and Wang & Mahadevan.
     n_neighbors
-        Neighbours that vote on a label.
+        Number of neighbours that vote on a label.
     random_state
-        Seed.
+        Random seed.
 
     Returns
     -------
@@ -62,7 +63,7 @@ def compare(
         rows of another dataset, of those whose label the other dataset has, averaged over all ordered pairs
         of datasets (None without labels); ``mixing``, from 0 (separate) to 1 (as well mixed as by chance),
         within labels where these are given; ``seconds``; ``p``, the significance of our default's alignment;
-        ``columns``, how many are shared; and ``note``, why a method gave no result.
+        ``columns``, the number of shared columns; and ``note``, why a method gave no result.
 
     Examples
     --------
@@ -109,10 +110,10 @@ def _line(
     }
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # p says what the warning would
+            warnings.simplefilter("ignore", UserWarning)  # p contains what the warning would say
             found = embed(method, matrices, seed=seed)
     except (ValueError, ImportError) as error:
-        # A method that cannot take these data must not hide the results of others; invalid data fail in ours.
+        # An error of one method must not hide the results of others; invalid data raise errors in ours.
         if method in OURS or method == "none":
             raise
         return line | {"note": lack or str(error)}
@@ -154,7 +155,7 @@ def _tables(datasets: Sequence[Table] | Mapping[str, Table]) -> tuple[list[str],
 
 
 def _matched(keys: list[str], tables: list[Any]) -> tuple[list[Matrix], int]:
-    """Matrices of the columns that all tables share, by name where they have names."""
+    """Matrices of the columns that all tables share, by name if they have names."""
     columns = [getattr(t, "var_names", getattr(t, "columns", None)) for t in tables]
     if any(c is None for c in columns):
         matrices = [getattr(t, "X", t) for t in tables]

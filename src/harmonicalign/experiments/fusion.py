@@ -1,4 +1,4 @@
-"""Fig. 3d: cells measured in two ways; are their neighbourhoods matched without the known pairing?"""
+"""Fig. 3d: overlap of neighbourhoods of cells measured in two modalities, aligned without the pairing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cells(plan: Plan) -> list[Cell]:
 
 
 def _named(plan: Plan) -> tuple[str, ...]:
-    """Files that the user named, if these are not a folder of data sets."""
+    """Files given by the user, if these are not a folder of data sets."""
     chosen = [path for path in plan.data if Path(path).suffix in (".h5mu", ".h5ad")]
     if plan.data and len(chosen) == len(plan.data):
         return plan.data
@@ -94,7 +94,7 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
             options = {"cosine": False}
         found = embed(method, [pair.x, pair.y[shuffle]], signals=signals, seed=cell["repeat"], **options)
     else:
-        # As if the components of two separate decompositions corresponded, which they do not.
+        # The components of two separate decompositions do not correspond, but are treated as if they did.
         data = [pair.x[:, :width], pair.y[shuffle][:, :width]]
         found = embed(method, data, seed=cell["repeat"], **options)
     zx, zy = found.coordinates[0], found.coordinates[1][np.argsort(shuffle)]
@@ -121,10 +121,10 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
 
 
 def _overlap(zx: Array, zy: Array, pair: _paired.Paired, sizes: list[int], partner: Array) -> Array:
-    """Mean of both directions of the overlap, row i of y taken for the partner of row partner[i] of x.
+    """Mean of both directions of the overlap, with row i of y as the partner of row partner[i] of x.
 
-    With wrong partners this is chance as it is in this space: some rows are near to everything, above all in
-    decompositions of counts that are not centred, and chance is then well above the neighbourhood's size.
+    Wrong partners give the overlap by chance in this space. Some rows are close to most others, especially in
+    decompositions of counts without centring, and chance is then well above the size of the neighbourhood.
     """
     back = np.argsort(partner)
     here = neighbourhood_overlap(zx, zy[back], sizes, reference=pair.x)
@@ -133,7 +133,7 @@ def _overlap(zx: Array, zy: Array, pair: _paired.Paired, sizes: list[int], partn
 
 
 def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
-    """Overlap against the size of the neighbourhood, as it is and beyond chance."""
+    """Overlap against the size of the neighbourhood, in total and beyond chance."""
     curves = [row for row in rows if "overlap" in row]
     return {
         "fusion.png": _panels(curves, "beyond_chance", "overlap beyond chance (%)"),
@@ -143,7 +143,7 @@ def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[
 
 
 def _panels(curves: list[Row], value: str, words: str) -> Any:
-    """A column for each data set, a line for each form."""
+    """One column per data set, one row per form."""
     sets = list(dict.fromkeys(row["set"] for row in curves))
     fig, axes = figure(2, len(sets), size=(2.9 * len(sets) + 2.6, 6.2))
     for i, (form, title) in enumerate(FORMS.items()):
@@ -158,7 +158,7 @@ def _panels(curves: list[Row], value: str, words: str) -> Any:
                 these = [row for row in own if row["method"] == method]
                 curve(ax, these, "percent", value, name=label(method), look=style(method), scale=100)
             if value == "overlap":
-                # Chance is each space's own; what matters is its range.
+                # Chance differs between spaces; show its range.
                 curve(ax, own, "percent", "by_chance", name=label("chance"), look=style("chance"), scale=100)
             else:
                 ax.axhline(0, color="#A0A0A0", linestyle=":", linewidth=1.2, label="chance")

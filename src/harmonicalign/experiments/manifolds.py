@@ -1,4 +1,4 @@
-"""Artificial manifolds under rotation, noise and unequal density, whose true correspondence is known."""
+"""Artificial manifolds with rotation, noise and uneven density, whose true correspondence is known."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cells(plan: Plan) -> list[Cell]:
 
 
 def measure(plan: Plan, cell: Cell) -> Outcome:
-    """Alignment error of every method; signals correspond in part, coordinates not at all."""
+    """Alignment error of every method; some signals correspond, coordinates do not."""
     pair = MANIFOLDS[cell["manifold"]](
         cell["size"],
         cell["size"],
@@ -63,7 +63,7 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
 
 
 def _picture(pair: ManifoldPair, spaces: dict[str, list[Any]]) -> dict[str, Any]:
-    """Two coordinates of both samples, before and after, with the place on the manifold as colour."""
+    """Two coordinates of both samples, before and after, coloured by the position on the manifold."""
     from sklearn.decomposition import PCA
 
     def flat(datasets: list[Any]) -> list[Any]:
@@ -77,7 +77,7 @@ def _picture(pair: ManifoldPair, spaces: dict[str, list[Any]]) -> dict[str, Any]
 
 
 def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
-    """Error against noise for every manifold, evenly and unevenly sampled; pictures of some alignments."""
+    """Error against noise for every manifold, evenly and unevenly sampled; plots of some alignments."""
     names = list(dict.fromkeys(row["manifold"] for row in rows))
     fig, axes = figure(2, len(names), size=(3.0 * len(names) + 1.8, 6.2))
     top = 1.05 * max(1.0, *(row["error"] for row in rows))

@@ -36,7 +36,7 @@ def cells(plan: Plan) -> list[Cell]:
 
 
 def measure(plan: Plan, cell: Cell) -> Outcome:
-    """One dataset is left as it is, every other has a corruption of its own."""
+    """One dataset is left as it is; every other one has its own corruption."""
     n = cell["datasets"]
     samples = digit_samples(plan, cell["repeat"], (cell["size"],) * n)
     data, labels = [samples[0][0]], [digits for _, digits in samples]

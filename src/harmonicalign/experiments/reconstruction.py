@@ -1,4 +1,4 @@
-"""Fig. 2b: corrupted digits rebuilt from their neighbours among the uncorrupted ones."""
+"""Fig. 2b: corrupted digits reconstructed from their neighbours among the uncorrupted ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPACES = {
 
 
 def rebuild(clean: Array, corrupted: Array, images: Array, labels: Array) -> tuple[Array, Array]:
-    """Average, over the nearest clean images, of those of the commonest digit; and that digit."""
+    """Mean of those of the nearest clean images that have the most common digit; and that digit."""
     from sklearn.neighbors import NearestNeighbors
 
     nearest = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(clean).kneighbors(corrupted)[1]
@@ -45,7 +45,7 @@ def cells(plan: Plan) -> list[Cell]:
 
 
 def measure(plan: Plan, cell: Cell) -> Outcome:
-    """Error of the pixels, and whether the digit is right, in every space; pictures of the first pair."""
+    """Error of the pixels, and whether the digit is right, in every space; images of the first pair."""
     n = cell["size"]
     pair = corrupted_digits(plan, cell["pair"], n, n, PRESERVED)
     data = [pair.x, pair.y]
@@ -78,12 +78,12 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
 
 
 def _pack(images: Array) -> str:
-    """Pictures as text, one byte per pixel."""
+    """Images as text, one byte per pixel."""
     return base64.b64encode((255 * np.clip(images, 0, 1)).round().astype(np.uint8).tobytes()).decode()
 
 
 def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
-    """The grid of pictures: one column for each digit, with its first image."""
+    """The grid of images: one column per digit, with its first image."""
     kept = extras[0][1]
     height, width = kept["shape"]
     names = {"input": "input", "corrupted": "corrupted"} | SPACES

@@ -27,11 +27,11 @@ _EXPERIMENTS = (
 )
 
 NAMES = (*_EXPERIMENTS, "all")
-"""Names that `reproduce` knows."""
+"""Names of the experiments."""
 
 
 def describe() -> dict[str, str]:
-    """Every experiment's name, with what it shows in one line."""
+    """Name of every experiment, with a one-line description."""
     return {name: _experiment(name).title for name in _EXPERIMENTS}
 
 
@@ -46,31 +46,31 @@ def reproduce(
     progress: bool = True,
     markers: Sequence[str] = (),
 ) -> list[Report]:
-    """Run an experiment of the paper; write its numbers and figures.
+    """Run an experiment of the paper and write its tables and figures.
 
-    What was measured is kept, cell by cell: after an interruption the same call continues.
+    Results are stored cell by cell: after an interruption the same call continues.
 
     Parameters
     ----------
     name
         One of `NAMES`; "all" for every experiment.
     data
-        File or files, or a folder of data sets. By default MNIST comes from OpenML and the others from the
-        folder that the environment variable ``HARMONICALIGN_DATA`` names. `batch` takes any two or more FCS,
-        CSV or h5ad files with shared markers, `fusion` any h5mu file with two modalities or two h5ad files
-        with the same cells.
+        File or files, or a folder of data sets. By default MNIST is downloaded from OpenML and the others are
+        read from the folder in the environment variable ``HARMONICALIGN_DATA``. `batch` takes any two or more
+        FCS, CSV or h5ad files with shared markers, `fusion` any h5mu file with two modalities or two h5ad
+        files with the same cells.
     seeds
-        Repeats; by default the experiment's own number.
+        Number of repeats; by default that of the experiment.
     quick
         Small data from scikit-learn or simulated; all experiments take minutes.
     out
-        Folder; every experiment gets one of its own inside.
+        Output folder, with one folder per experiment.
     jobs
-        Processes at a time.
+        Number of parallel processes.
     progress
         Show progress on standard error.
     markers
-        For `batch`: the two markers to draw; by default those that differ most.
+        For `batch`: the two markers in the figure; by default those that differ most.
 
     Returns
     -------
@@ -81,7 +81,7 @@ def reproduce(
     ------
     ValueError
         If the name or a parameter is wrong, or (its subclass `DataError`) if data are missing, unreadable or
-        do not fit together. Nothing has been written then.
+        do not fit together. Nothing is written then.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Validation of what users pass, and one form for all of it: data, links, settings, blocks.
+"""Validation of user input and its conversion to one form: data, links, settings, blocks.
 
-It knows shapes, names and types of data, and nothing of how datasets are aligned.
+It handles shapes, names and types of data, and does not depend on the alignment methods.
 """

@@ -12,11 +12,11 @@ __all__ = ["BLOCK_ENTRIES", "blocks", "neighbour_blocks"]
 
 
 BLOCK_ENTRIES = 2**22
-"""Entries that a block of work may hold at once (32 MiB of float64)."""
+"""Maximum number of entries in a block (32 MiB of float64)."""
 
 
 def blocks(n: int, width: int, entries: int = BLOCK_ENTRIES) -> Iterator[slice]:
-    """Slices of n rows, each of few enough that blocks of `width` entries per row hold at most `entries`."""
+    """Slices of n rows, such that a block with `width` entries per row has at most `entries` entries."""
     step = max(1, entries // max(1, width))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
@@ -33,12 +33,12 @@ def neighbour_blocks(
 ) -> Iterator[tuple[slice, Array]]:
     """The k nearest rows of `base` for every row of `query`, nearest first, a block of queries at a time.
 
-    `width` is how many entries the caller holds per row, and `entries` how many a block may hold. With
+    `width` is the number of entries that the caller needs per row, and `entries` the maximum per block. With
     `exclude_self`, `query` is `base` and a row is not its own neighbour.
     """
     import faiss
 
-    # Neighbours do not depend on origin and scale, but precision in float32 does: centre and scale to one.
+    # Neighbours do not depend on origin and scale, but precision in float32 does: centre, and scale to 1.
     centre = base.mean(axis=0)
     scale = max(float(np.abs(base - centre).max()), float(np.abs(query - centre).max())) or 1.0
     index = faiss.IndexFlatL2(base.shape[1])

@@ -11,11 +11,11 @@ __all__ = ["link_signals"]
 
 
 def link_signals(links: MatrixLike, x: Matrix, y: Matrix, *others: Matrix) -> tuple[Array, Array]:
-    """Columns of two datasets' signals, side by side by link.
+    """Pairs of columns of two datasets' signals, one per kept link.
 
-    A link is kept if it is the strongest of its row or of its column: each signal has its best
-    partner, both ways round, and many weak links do not outweigh the strong ones. Which of
-    the kept links are real is then learned like any other correspondence.
+    A link is kept if it is the strongest of its row or of its column, so that each signal has its best
+    partner and many weak links do not outweigh the strong ones. Which of the kept links correspond is then
+    learned in the same way as for other features.
 
     Parameters
     ----------
@@ -25,12 +25,12 @@ def link_signals(links: MatrixLike, x: Matrix, y: Matrix, *others: Matrix) -> tu
     x, y
         Signals of the two datasets.
     others
-        There must be none.
+        Signals of further datasets; raises an error if there are any.
 
     Returns
     -------
     columns
-        For each of the two, the column numbers to take.
+        For each of the two datasets, the column indices.
     """
     if others:
         raise ValueError(f"links joins the features of two datasets, but there are {2 + len(others)}")
@@ -45,7 +45,7 @@ def link_signals(links: MatrixLike, x: Matrix, y: Matrix, *others: Matrix) -> tu
         raise ValueError("links must hold finite numbers that are not negative")
     matrix.eliminate_zeros()
     if not matrix.nnz:
-        raise ValueError("links holds no link; give a positive weight where two signals go together")
+        raise ValueError("links holds no link; give a positive weight to related signals")
     coo = matrix.tocoo()
     best_of_row = np.asarray(matrix.max(axis=1).todense()).ravel()[coo.row]
     best_of_column = np.asarray(matrix.max(axis=0).todense()).ravel()[coo.col]

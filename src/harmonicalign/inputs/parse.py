@@ -30,17 +30,17 @@ class Inputs:
     keys
         Names of the datasets: positions, dictionary keys or batch labels.
     rows
-        For "stacked": the row numbers of every dataset in the input.
+        For "stacked": the row indices of every dataset in the input.
     datasets
         Representations, one matrix per dataset; columns need not correspond.
     signals
         Corresponding columns, one matrix per dataset.
     signal_names
-        Names of the signals' columns where they are known.
+        Names of the signals if known.
     containers
         The datasets as given, for row labels of the output.
     columns
-        For every dataset the names of its columns, where it came as a data frame.
+        For every dataset the names of its columns, if it was given as a data frame.
     """
 
     form: str
@@ -53,11 +53,11 @@ class Inputs:
     columns: list[list[str] | None] = field(default_factory=list)
 
     def without_containers(self) -> Inputs:
-        """The same without the objects that the user passed, which need not be kept."""
+        """The same without the objects passed by the user, which need not be kept."""
         return replace(self, containers=[None] * len(self.datasets))
 
     def in_order(self, i: int, x: Matrix) -> Matrix:
-        """More rows of dataset i; columns of a data frame in the order that they had in the fit."""
+        """More rows of dataset i, with the columns of a data frame in the order of the fit."""
         known, given = self.columns[i] if self.columns else None, column_names(x)
         if known is None or given is None or given == known:
             return x
@@ -102,7 +102,7 @@ class Inputs:
 def parse(
     x: Datasets, batch: Labels | None = None, signals: Datasets | None = None, *, corresponding: bool = True
 ) -> Inputs:
-    """Bring any accepted input to a list of datasets.
+    """Convert any accepted input to a list of datasets.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def parse(
     signals
         Corresponding signals in the same form as `x`; by default the datasets themselves.
     corresponding
-        Whether column j must mean the same in all signals; False where links say what corresponds.
+        Whether column j must mean the same in all signals; False if links are given.
     """
     form, keys, rows, containers = _split("X", x, batch)
     datasets = [check_data(_label(form, key), c, min_rows=3) for key, c in zip(keys, containers, strict=True)]
@@ -234,7 +234,7 @@ def _split_like(
 def _by_name(
     containers: list[Matrix], keys: list[Hashable], name: str
 ) -> tuple[list[Matrix], list[str] | None]:
-    """Match data frames by column name, and say so where that changes anything."""
+    """Match data frames by column name; log or warn if this changes columns."""
     if not all(hasattr(c, "iloc") and hasattr(c, "columns") for c in containers):
         return containers, None
     columns = [[str(c) for c in frame.columns] for frame in containers]
@@ -259,7 +259,7 @@ def _by_name(
     else:
         warnings.warn(
             f"{name}: {len(shared)} column names are shared by all datasets of "
-            f"{', '.join(str(len(names)) for names in columns)} columns; only those serve as signals",
+            f"{', '.join(str(len(names)) for names in columns)} columns; only those are used as signals",
             UserWarning,
             stacklevel=4,
         )

@@ -12,14 +12,14 @@ __all__ = ["dense_columns", "find_rows", "same_matrix"]
 
 
 _BLOCK = 1 << 16
-"""Entries hashed at once: few enough to stay in the cache."""
+"""Number of entries hashed at once: few enough to stay in the cache."""
 
 
 def find_rows(known: Matrix, rows: Matrix) -> Array:
-    """For every row its number among `known` rows, or −1; equality is exact, entry by entry.
+    """For every row its index among the `known` rows, or −1; equality is exact, entry by entry.
 
-    Rows are matched by a 64-bit hash and then compared. The hash is a sum over
-    the entries to which a zero adds nothing, so sparse and dense rows have the same hash.
+    Rows are matched by a 64-bit hash and then compared. The hash is a sum over the entries to which zeros do
+    not contribute, so sparse and dense rows have the same hash.
     """
     if known.shape[1] != rows.shape[1]:
         return np.full(rows.shape[0], -1)
@@ -74,6 +74,6 @@ def _equal_rows(a: Matrix, b: Matrix) -> Array:
 
 
 def dense_columns(signals: Matrix, chosen: Array) -> Array:
-    """Some columns of the signals as a plain array."""
+    """Some columns of the signals as a dense array."""
     part = signals if len(chosen) == signals.shape[1] else signals[:, chosen]
     return np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64)

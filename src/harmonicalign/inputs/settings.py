@@ -19,7 +19,7 @@ logger = logging.getLogger("harmonicalign")
 
 @dataclass(frozen=True)
 class Settings:
-    """Values in force for one fit; `reasons` says where each came from."""
+    """Values used in one fit, with the reason for each."""
 
     n_neighbors: list[int]
     n_pca: list[int | None]
@@ -32,20 +32,20 @@ class Settings:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """What a fit needs to know of what the user asked for.
+    """Options of the user that a fit needs.
 
     Attributes
     ----------
     settings
-        Values in force for the datasets.
+        Values used for the datasets.
     kernel
         Options of `harmonicalign.kernel_graph`.
     first_band
         First band of the sum in Eqn. 2.
     seed
-        Seed of everything random.
+        Random seed.
     device
-        "cpu", or a device of torch for all that touches every row.
+        "cpu", or a torch device for computations on all rows.
     """
 
     settings: Settings
@@ -56,7 +56,7 @@ class FitOptions:
 
 
 class AutoRules(Protocol):
-    """Numbers by which "auto" is settled; those of the default are in its configuration."""
+    """Constants of the "auto" rules; those of the default are in its configuration."""
 
     @property
     def n_components(self) -> int: ...  # noqa: D102
@@ -83,8 +83,8 @@ def resolve(
 ) -> Settings:
     """Resolve every parameter for datasets of the given shapes.
 
-    "auto" is resolved by `rules`, or by the paper's where there are none; a number is kept if every dataset
-    has enough rows for it and reduced, with a warning, where one has not. Every decision is logged.
+    "auto" follows `rules`, or the values of the paper if `rules` is None; a number is reduced, with a
+    warning, if a dataset is too small for it. Every decision is logged.
     """
     reasons: dict[str, str] = {}
     neighbours = [_neighbours(n_neighbors, n, i, rules, reasons) for i, (n, _) in enumerate(shapes)]
@@ -123,7 +123,7 @@ def _neighbours(value: int | str, n: int, i: int, rules: AutoRules | None, reaso
         if rules is not None:
             least, largest = rules.neighbour_bounds
             reasons["n_neighbors"] = (
-                f"the root of the rows over {rules.neighbour_root:g}, between {least} and {largest}"
+                f"square root of the rows divided by {rules.neighbour_root:g}, from {least} to {largest}"
             )
             return min(most, int(np.clip(round(n**0.5 / rules.neighbour_root), least, largest)))
         # A fixed share of the rows spans the same distance however densely the manifold is sampled, so
@@ -143,7 +143,7 @@ def _pca_width(
         if value != "auto":
             raise ValueError(f"n_pca is {value!r}; expected 'auto', None or a whole number")
         width = 100 if rules is None else rules.n_components
-        reasons["n_pca"] = f"{width} principal components where there are more columns"
+        reasons["n_pca"] = f"{width} principal components if there are more columns"
     else:
         reasons["n_pca"] = "as given"
         width = check_integer("n_pca", value, minimum=1)
@@ -155,17 +155,17 @@ def _harmonics(
 ) -> int:
     most = n - 1
     if value is None:
-        reasons["n_harmonics"] = "all, as asked"
+        reasons["n_harmonics"] = "all, as given"
         return most
     if isinstance(value, str):
         if value != "auto":
             raise ValueError(f"n_harmonics is {value!r}; expected 'auto', None or a whole number")
         if rules is not None:
             reasons["n_harmonics"] = (
-                f"{rules.n_harmonics}, but at most one for {rules.rows_per_harmonic} rows"
+                f"{rules.n_harmonics}, but at most one per {rules.rows_per_harmonic} rows"
             )
             return min(most, rules.n_harmonics, max(2, n // rules.rows_per_harmonic))
-        reasons["n_harmonics"] = "100, or one less than the rows where there are fewer"
+        reasons["n_harmonics"] = "100, or one less than the rows if there are fewer"
         return min(most, 100)
     number = check_integer("n_harmonics", value, minimum=1)
     if number > most:
@@ -185,5 +185,5 @@ def reduced(name: str, value: int, most: int, i: int, reasons: dict[str, str]) -
             UserWarning,
             stacklevel=6,
         )
-        reasons[name] = "as given, reduced where a dataset is smaller"
+        reasons[name] = "as given, reduced if a dataset is smaller"
     return min(value, most)

@@ -1,4 +1,4 @@
-"""Checks of what users pass in: every error names the argument, what was found and what to do."""
+"""Validation of arguments: every error names the argument, what was found and what to do."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_integer(name: str, value: object, *, minimum: int = 0, maximum: int | 
 def check_rows(name: str, x: MatrixLike, *, min_rows: int = 1) -> Matrix:
     """A finite real matrix, dense (float32 or float64) or CSR; the input itself is never written to.
 
-    Integers and booleans become float64. Anything else scikit-learn would not call numeric is refused.
+    Integers and booleans become float64. Entries that are not numeric for scikit-learn raise an error.
     """
     if sp.issparse(x):
         matrix = sp.csr_matrix(x)
@@ -108,9 +108,9 @@ def check_rows(name: str, x: MatrixLike, *, min_rows: int = 1) -> Matrix:
 
 
 def check_data(name: str, x: MatrixLike, *, min_rows: int = 1) -> Matrix:
-    """`check_rows`, and numbers of a size that can be squared and added up.
+    """`check_rows`, and a check that values can be squared and summed without overflow.
 
-    Larger or smaller numbers come from a mistake, and would overflow or underflow in a later stage. Numbers
+    Values outside this range are probably a mistake and would overflow or underflow in a later stage. Values
     in single precision that need a wider range become float64.
     """
     matrix = check_rows(name, x, min_rows=min_rows)

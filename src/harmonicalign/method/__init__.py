@@ -1,10 +1,10 @@
-"""The default method: problem, hypotheses, alternation, choice; then one space for all datasets.
+"""The default method: problem, hypotheses, alternation, choice; then the common space of all datasets.
 
-It knows `paper`, whose stages it starts from, and `evidence`, by which it decides. Every number that decides
-its behaviour is in `harmonicalign.method.config`. One call passes through it in this order:
+It uses the stages of `paper` and decides by `evidence`. All its constants are in
+`harmonicalign.method.config`. The steps of a fit, in order:
 
 >>> from harmonicalign.method import PairProblem, solve
->>> from harmonicalign.method import joint_space, joint_map  # after the pairs: one space, one graph
+>>> from harmonicalign.method import joint_space, joint_map  # after the pairs: common space, joint graph
 """
 
 from harmonicalign.method.alternate import Start, alternate

@@ -1,4 +1,4 @@
-"""The solver of a pair: anchors, map and weights improve each other for a few rounds."""
+"""The solver of a pair: anchors, map and weights are updated in turn for a fixed number of rounds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Start", "alternate"]
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run begins.
+    """The start of a run.
 
     Attributes
     ----------
@@ -24,9 +24,9 @@ class Start:
     joint
         Joint coordinates of both datasets, in which the first anchors are found.
     signals
-        Weighted signals of both datasets that the first round goes on with; None for none.
+        Weighted signals of both datasets for the first round, or None.
     history
-        Records of what led here.
+        Records of earlier steps.
     """
 
     name: str
@@ -36,18 +36,18 @@ class Start:
 
 
 def alternate(problem: PairProblem, start: Start) -> PairAlignment:
-    """Rounds from a start.
+    """Alternate from a start.
 
     In each round, mutual neighbours become anchors, anchors determine a map of the principal components, and
-    the map gives new joint coordinates, a few times over. Then the rotation that follows from the anchors
-    gives new weights of the features, a new share, and new weighted signals.
+    the map gives new joint coordinates, repeatedly. Then the rotation that follows from the anchors gives new
+    feature weights, a new share, and new weighted signals.
 
     Parameters
     ----------
     problem
         The two datasets.
     start
-        Where to begin.
+        The start of the run.
     """
     config, seed = problem.config, problem.random_state
     joint, signals, share = start.joint, start.signals, 1.0

@@ -1,4 +1,4 @@
-"""Anchors: a soft pairing of rows of two datasets, from mutual neighbours and from pairs the user knows."""
+"""Anchors: a soft pairing of rows of two datasets, from mutual neighbours and from known pairs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["find_anchors", "gaussian_weights", "known_pairs", "masses", "mutual_
 
 
 def gaussian_weights(squared: Array) -> Array:
-    """Weights ``exp(-d²/m)`` of pairs at squared distances d², m their median; 1 where that is zero."""
+    """Weights ``exp(-d²/m)`` of pairs at squared distances d², with m their median; 1 if m is zero."""
     middle = float(np.median(squared)) if squared.size else 0.0
     return np.asarray(np.exp(-squared / middle)) if middle > 0 else np.ones(len(squared))
 
@@ -30,11 +30,10 @@ def mutual_neighbours(
     n_balance: int = 10,
     weight: Callable[[Array], Array] = gaussian_weights,
 ) -> sp.csr_matrix:
-    """Soft pairing Π of rows that are among each other's k nearest in a joint space.
+    """Soft pairing Π of rows that are among each other's k nearest in a common space.
 
-    Pairs are weighted by their distance, and then balanced by Sinkhorn's iteration so that no row, however
-    central, counts more than others. Rows with no mutual neighbour stay unpaired: nothing is forced to
-    overlap.
+    Pairs are weighted by their distance and then balanced by Sinkhorn's iteration, so that central rows do
+    not dominate. Rows without a mutual neighbour stay unpaired: datasets need not overlap completely.
 
     Parameters
     ----------
@@ -43,7 +42,7 @@ def mutual_neighbours(
     k
         Neighbours in each direction.
     known
-        Pairs known beforehand, (n_x, n_y); their rows take part in no other pair.
+        Known pairs, (n_x, n_y); their rows are in no other pair.
     n_balance
         Iterations of the balancing.
     weight
@@ -75,13 +74,13 @@ def mutual_neighbours(
 def find_anchors(
     x: Array, y: Array, config: MethodConfig, known: sp.csr_matrix | None = None
 ) -> sp.csr_matrix:
-    """`mutual_neighbours` with the numbers of a configuration."""
+    """`mutual_neighbours` with the constants of a configuration."""
     weight = config.anchor_weight or gaussian_weights
     return mutual_neighbours(x, y, config.n_anchors, known=known, n_balance=config.n_balance, weight=weight)
 
 
 def masses(pairing: sp.csr_matrix) -> tuple[Array, Array]:
-    """How much each row of either side takes part in a pairing; both sum to one."""
+    """Mass of each row of both sides in a pairing; each sums to one."""
     of_x = np.asarray(pairing.sum(axis=1), dtype=np.float64).ravel()
     of_y = np.asarray(pairing.sum(axis=0), dtype=np.float64).ravel()
     return of_x / of_x.sum(), of_y / of_y.sum()

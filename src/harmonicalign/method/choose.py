@@ -1,4 +1,4 @@
-"""The choice among hypotheses: the simplest that explains the pair, else the run that is worth most."""
+"""The choice among hypotheses: a simple one if nearly as good, otherwise the run with the highest score."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def align_pair(
 
 
 def solve(problem: PairProblem) -> PairAlignment:
-    """Try hypotheses, simple ones and learned ones, and choose among their runs.
+    """Run simple and learned hypotheses, and choose among their runs.
 
-    Runs start from the harmonics, from the columns and from an offset. If nothing simple explains the pair
-    and the learned runs ended in different places, one more starts from the relations between features, and
-    all start again from the weights that were learned, as long as that improves the best run.
+    Runs start from the harmonics, from the columns and from an offset. If no simple hypothesis is chosen and
+    the learned runs found different maps, one more starts from the relations between features, and all runs
+    are restarted from the learned weights while this improves the score.
     """
     if problem.known is not None:
         return FromAnchors().run(problem)
@@ -71,10 +71,11 @@ def solve(problem: PairProblem) -> PairAlignment:
 def choose(
     problem: PairProblem, learned: Sequence[PairAlignment], simple: Sequence[PairAlignment]
 ) -> PairAlignment:
-    """The simplest explanation under which the datasets support each other nearly as well as under any.
+    """The simplest hypothesis whose mean confidence is nearly as high as the best.
 
-    Of the learned runs, the one that is worth most. An offset is chosen instead if rows are nearly as
-    confident under it. If no feature says that the datasets should be aligned, they stay as they are.
+    Of the learned runs, the one with the highest score is the best. An offset is chosen instead if the mean
+    confidence is nearly as high under it. If the permutation test is not significant, and either an offset is
+    plausible or the columns have similar spreads in both datasets, the datasets are left as they are.
     """
     config = problem.config
     best = max(learned, key=lambda run: run.worth)
@@ -89,7 +90,7 @@ def choose(
 def search_further(
     problem: PairProblem, learned: Sequence[PairAlignment], best: PairAlignment
 ) -> tuple[PairAlignment, list[PairAlignment]]:
-    """Further runs, while they gain: from the relations between features, then from learned weights.
+    """Further runs, while they improve the score: from relations between features, then from learned weights.
 
     Returns
     -------
@@ -112,13 +113,13 @@ def search_further(
 
 
 def run_all(problem: PairProblem, hypotheses: Sequence[Hypothesis]) -> list[PairAlignment]:
-    """Runs of all hypotheses that are not left out, side by side: they do not depend on each other."""
+    """Runs of all hypotheses that are not left out, in parallel."""
     wanted = [h for h in hypotheses if h.name not in problem.config.left_out]
     return cpu.in_threads(lambda hypothesis: hypothesis.run(problem), wanted) if wanted else []
 
 
 def restart_weights(run: PairAlignment, config: MethodConfig) -> list[Array]:
-    """Weights to start again from: those learned, to some powers, and 1 for leading features alone."""
+    """Weights for restarts: powers of the learned weights, and 1 for the leading features only."""
     weights = run.correspondence.weights
     order = np.argsort(-weights, kind="stable")
     held = np.cumsum(weights[order])
@@ -140,7 +141,7 @@ def found_the_same(runs: Sequence[PairAlignment], problem: PairProblem) -> bool:
 
 
 def _columns_look_alike(problem: PairProblem) -> bool:
-    """Whether columns vary much in one dataset where they vary much in the other."""
+    """Whether the standard deviations of the columns have similar ranks in both datasets."""
     spread = [np.sqrt(column_variances(side.signals)) for side in problem.sides]
     if any(np.ptp(s) == 0 for s in spread):
         return False

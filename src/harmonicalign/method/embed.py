@@ -1,4 +1,4 @@
-"""The default's joint map and embedding: a graph over projected rows, its harmonics, how new rows join."""
+"""The joint map and embedding: a graph on projected rows, its harmonics, and the extension to new rows."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class JointMap(Joint):
     graph, harmonics, batch
         As in `harmonicalign.Joint`.
     places
-        Where the rows were before they were projected; None if the graph is built on the rows as they are.
+        Coordinates of the rows before the projection; None if the graph is built on the rows as they are.
     config
-        Numbers and rules that new rows are placed by.
+        Configuration for placing new rows.
     """
 
     places: Array | None = None
@@ -39,18 +39,19 @@ class JointMap(Joint):
 
     @property
     def coordinates(self) -> Array:
-        """Aligned coordinates of all rows, dataset after dataset, before any were projected."""
+        """Joint coordinates of all rows, dataset after dataset, before the projection."""
         return self.rows if self.places is None else self.places
 
     def project(self, z: Array, *, together: bool = False) -> Array:
-        """New rows projected onto the tangent planes of the rows here, from their aligned coordinates.
+        """New rows, given by their joint coordinates, projected onto the tangent planes of the fitted rows.
 
         Parameters
         ----------
         z
-            Aligned coordinates of the new rows.
+            Joint coordinates of the new rows.
         together
-            The rows are a dataset: they span planes with the rows here. Else each stands for itself.
+            If true, the rows are a dataset and also span tangent planes; otherwise each is projected by
+            itself.
         """
         if self.places is None:
             return z
@@ -63,25 +64,25 @@ class JointMap(Joint):
     def extend(self, rows: Array, *, together: bool = False) -> Array:
         """Values of the harmonics φ at new rows that `project` returned (Nyström).
 
-        Fitted rows and their neighbours are drawn to each other. A new row moves nothing, and so comes less
-        near to its neighbours; squared probabilities make up for it. Rows of a whole dataset draw each other
-        near: they are neighbours too, and φ is averaged over them and the fitted rows.
+        Fitted rows and their neighbours attract each other. A new row does not move others and so stays
+        farther from its neighbours; squared probabilities compensate for this. Rows of a whole dataset are
+        neighbours of each other as well, and φ is averaged over them and the fitted rows.
 
         Parameters
         ----------
         rows
             The new rows, projected.
         together
-            The rows are a dataset and neighbours of each other, as the rows here are.
+            If true, the rows are a dataset and also neighbours of each other.
         """
         if together:
             return self._among_each_other(rows, self.harmonics.extend(self.graph.extend(rows)))
         return self.harmonics.extend(self.graph.extend(rows, power=self.config.joining_power))
 
     def _among_each_other(self, rows: Array, phi: Array) -> Array:
-        """Steps towards the φ of new rows that is harmonic on the graph of fitted and new rows together.
+        """Iterations towards φ of the new rows on the graph of fitted and new rows together.
 
-        The fitted rows' φ stays; that of the new rows, `phi` at first, follows from ``P φ = λ φ``.
+        φ of the fitted rows is kept; that of the new rows, `phi` at first, follows from ``P φ = λ φ``.
         """
         own = self.graph
         assert own.n_neighbors is not None
@@ -102,26 +103,26 @@ class JointMap(Joint):
 def joint_map(
     z: Sequence[Any], anisotropy: float, seed: int, device: Any = "cpu", config: MethodConfig = DEFAULT
 ) -> JointMap:
-    """Graph and harmonics over all rows, projected onto tangent planes while they are few.
+    """Graph and harmonics of all rows, projected onto tangent planes up to a limit on the number of rows.
 
     Parameters
     ----------
     z
-        Joint coordinates of every dataset's rows; tensors where they are on a device.
+        Joint coordinates of the rows of every dataset; tensors if they are on a device.
     anisotropy
         Density correction of the kernel.
     seed
         Seed of the eigensolver.
     device
-        "cpu", or a device of torch.
+        "cpu", or a torch device.
     config
-        Numbers and rules of the method.
+        Configuration of the method.
     """
     n = sum(map(len, z))
     rows, places = z, None
     if n <= config.tangent_rows:
         if device == "cpu":
-            # The matrices are small: threads serve better side by side than within one product.
+            # The matrices are small: parallel tasks are faster than threads within one product.
             with threadpool_limits(1, user_api="blas"):
                 rows, places = project_together(z, within=True, config=config)
         else:
@@ -143,15 +144,15 @@ def joint_map(
 
 
 def joint_neighbours(n: int, config: MethodConfig = DEFAULT) -> int:
-    """Neighbours for a joint graph of n rows: local, but never so few that it falls apart."""
+    """Neighbours for a joint graph of n rows: local, but enough to keep the graph connected."""
     return int(np.clip(round(n**0.5 / config.joint_neighbour_root), *config.joint_neighbour_bounds))
 
 
 def partly_projected(z: Array, projected: Array, config: MethodConfig) -> Array:
-    """Joint coordinates on the way to their tangent planes, at the length they have in the embedding.
+    """Joint coordinates moved towards their tangent planes, scaled as in the embedding.
 
-    What the projection removes is noise to a graph. To the row it is in part its own: datasets mix better
-    without it, but rows of which each has one partner are found less well.
+    What the projection removes is noise to a graph, but partly specific to the row: without it datasets mix
+    better, but true partners of single rows are found less often.
     """
     share = config.projected_share
     if share == 0.5:

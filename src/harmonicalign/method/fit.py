@@ -1,4 +1,4 @@
-"""Fits of the default method: datasets to a model, and one dataset more to a model that is there."""
+"""Fits of the default method: datasets to a model, and adding a dataset to a fitted model."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def fit_refined(
     names
         Their names, for messages.
     options
-        What the user asked for.
+        Options of the user.
     anchors
-        Rows known to match, by pair of dataset numbers.
+        Rows known to match, by pair of dataset indices.
     n_landmarks
-        Rows of each dataset that find the alignment, at most.
+        Maximum number of landmarks per dataset.
     progress
-        Told of every stage.
+        Receives every stage.
     config
-        Numbers and rules of the method.
+        Configuration of the method.
     """
     sizes, seed = [d.shape[0] for d in datasets], options.seed
     hubs = min(config.n_hubs, len(sizes) - 1)
@@ -93,7 +93,7 @@ def fit_refined(
         space = joint_space(sides, parents, order, chosen, seed, own_columns=own, config=config)
         parts = [(i, c, s) for i, (c, s) in enumerate(zip(components, signals, strict=True))]
         if options.device == "cpu":
-            # Mostly passes of numpy over all rows, each in one thread: datasets go side by side.
+            # Mostly single-threaded numpy passes over all rows, so datasets are processed in parallel.
             z: list[Any] = cpu.in_threads(lambda part: space.place(*part), parts)
         else:
             z = [space.place_on(options.device, *part) for part in parts]
@@ -122,23 +122,23 @@ def add_dataset(
     *,
     n_landmarks: int,
 ) -> RefinedModel:
-    """A model that knows one dataset more, aligned with the best of the largest it has.
+    """The model with one more dataset, aligned with the best of its largest datasets.
 
-    Nothing that is there moves: the new dataset's maps lead into the existing joint space, and its rows take
-    their place on the existing joint map.
+    Existing coordinates do not change: the new dataset is mapped into the existing common space and placed on
+    the existing joint map.
 
     Parameters
     ----------
     model
         The fitted model.
     datasets, signals
-        What it was fitted on.
+        Datasets and signals of the fit.
     new, new_signals
         Representation and signals of the new dataset.
     options
-        As for the fit; its settings are those of the new dataset alone.
+        As in the fit; the settings are those of the new dataset only.
     n_landmarks
-        Rows of the new dataset that find the alignment, at most.
+        Maximum number of landmarks of the new dataset.
     """
     config, seed, number = model.config, options.seed, len(datasets)
     rng, nothing = np.random.default_rng(seed), np.empty(0, dtype=np.int64)
@@ -162,7 +162,7 @@ def add_dataset(
         placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
         space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
         z = space.place(number, components, new_signals)
-        # All rows of a dataset join together: they are neighbours of each other too.
+        # All rows of a dataset are added at once and are also neighbours of each other.
         projected = model.joint.project(z, together=True)
         added = AddedRows(model.joint.extend(projected, together=True), z, projected)
     return replace(
@@ -186,7 +186,7 @@ def _describe(
     rng: np.random.Generator,
     name: str,
 ) -> tuple[Reduction, Array, Array, Side]:
-    """One dataset: its principal components, its landmarks, and those described for the alignment."""
+    """One dataset: reduction, principal components, landmarks, and its `Side`."""
     settings, seed = options.settings, options.seed
     reduction, components = reduce_rows(data, settings.n_pca[i], seed)
     chosen = _landmarks(len(components), n_landmarks, must, rng)
@@ -207,7 +207,7 @@ def _anchored_rows(anchors: Anchors, i: int) -> Array:
 
 
 def _landmarks(n: int, most: int, must: Array, rng: np.random.Generator) -> Array:
-    """Rows that find the alignment: all of them, or a sample that holds the rows with known pairs."""
+    """Landmarks: all rows, or a sample that includes the rows with known pairs."""
     if n <= most:
         return np.arange(n)
     must = must[:most]
@@ -218,7 +218,7 @@ def _landmarks(n: int, most: int, must: Array, rng: np.random.Generator) -> Arra
 
 
 def _align(x: Side, y: Side, known: Any, options: FitOptions, config: MethodConfig) -> PairAlignment:
-    """One pair, with the user's bands and seed."""
+    """Alignment of a pair, with the bands and seed of the user."""
     return align_pair(
         x,
         y,
@@ -242,8 +242,8 @@ def _align_pairs(
 ) -> dict[tuple[int, int], PairAlignment]:
     """Alignments of pairs of datasets, the larger one first.
 
-    Every dataset is aligned with each of the largest few, which leaves a choice of partners without the cost
-    of all pairs; and datasets with known pairs are aligned with each other.
+    Every dataset is aligned with each of the few largest, which leaves a choice of partners without the cost
+    of all pairs. Datasets with known pairs are also aligned with each other.
     """
     spread = [float(np.var(side.components, axis=0).sum()) for side in sides]
     order = sorted(range(len(sides)), key=lambda i: (-sizes[i], -spread[i]))
@@ -252,14 +252,14 @@ def _align_pairs(
     out = {}
     for i, j in pairs:
         known = _known(anchors, i, j, landmarks)
-        # The matrices are small: threads cost more than they bring, and far more on a busy machine.
+        # The matrices are small: threads slow the work down, especially on a busy machine.
         with progress.stage(f"alignment of {names[i]} and {names[j]}"), threadpool_limits(1, user_api="blas"):
             out[i, j] = _align(sides[i], sides[j], known, options, config)
     return out
 
 
 def _known(anchors: Anchors, x: int, y: int, landmarks: Sequence[Array]) -> Any:
-    """Known pairs between two datasets in terms of their landmarks, or None."""
+    """Known pairs between two datasets as indices of their landmarks, or None."""
     pairs = anchors.get((x, y))
     if pairs is None and (y, x) in anchors:
         pairs = np.asarray(anchors[y, x])[:, ::-1]
@@ -270,33 +270,34 @@ def _known(anchors: Anchors, x: int, y: int, landmarks: Sequence[Array]) -> Any:
 
 
 def _warn(significance: Significance, pairs: Sequence[tuple[str, str, PairAlignment]]) -> None:
-    """Warn of an alignment that could not be tested, is no better than chance, or has negated columns.
+    """Warn of an alignment that was not tested, is not significant, or has columns of opposite signs.
 
     Parameters
     ----------
     significance
         The test of the weakest pair.
     pairs
-        Datasets with those they were aligned with.
+        Names of the two datasets of every pair, and its alignment.
     """
     said = []
     if not significance.tested:
         said.append(
-            f"whether the alignment is better than chance was {significance}. Look whether rows of groups "
-            "that you know meet"
+            f"whether the alignment is better than chance was {significance}. Check whether rows of known "
+            "groups come together"
         )
     elif significance.by_chance:
         said.append(
-            f"the alignment is no better than chance ({significance}): permuted features agree as well. "
-            "Check that the columns of signals mean the same in every dataset and stand in the same order "
-            "(those of two separate PCAs or SVDs do not), that they vary, and that the datasets overlap"
+            f"the alignment is no better than chance ({significance}): wrongly paired features agree as "
+            "well. Check that the columns of signals mean the same in every dataset (those of two separate "
+            "PCAs or SVDs do not) and are in the same order, that they vary, and that the datasets overlap"
         )
     opposed = [f"{one} and {other}" for one, other, found in pairs if found.significance.opposed]
     if opposed:
         said.append(
-            f"columns of {'; '.join(opposed)} seem to go opposite ways: they are correlated with each other "
-            "alike in both datasets, but skewed the other way. Where one has less of what the other has more "
-            "of (Ct values, methylation against expression), negate its columns and fit again"
+            f"columns of {'; '.join(opposed)} seem to go opposite ways: they have the same correlations with "
+            "each other in both datasets, but the opposite skewness. If large values in one dataset mean "
+            "small values in the other (Ct values and counts, methylation and expression), negate its "
+            "columns and fit again"
         )
     for text in said:
         warnings.warn(text, AlignmentWarning, stacklevel=4)

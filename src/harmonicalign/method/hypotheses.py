@@ -1,9 +1,9 @@
 """Hypotheses about a pair of datasets: each is a small object that starts a run.
 
-From the simplest: nothing needs to be done; the columns correspond up to an offset; only some columns
-correspond, and which ones is learned from a start by the columns, by the harmonics, by how features relate
-to each other, or from weights that an earlier run learned. A new hypothesis is one object with a `name` and
-a `run(problem)`; most only say where to start, and leave the rest to `alternate`.
+Simplest first: no alignment is needed; the columns correspond up to an offset; some columns correspond, and
+which ones is learned from a start by the columns, the harmonics, the relations between features, or the
+weights of an earlier run. A new hypothesis is an object with a `name` and a method `run(problem)`; most only
+define a start for `alternate`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = [
 
 
 class Hypothesis(Protocol):
-    """What a hypothesis must bring."""
+    """Interface of a hypothesis."""
 
     @property
     def name(self) -> str:
-        """Name by which results and settings refer to it."""
+        """Name of the hypothesis in results and in the configuration."""
 
     def run(self, problem: PairProblem) -> PairAlignment:
         """The alignment of the pair under this hypothesis."""
@@ -46,27 +46,27 @@ class Hypothesis(Protocol):
 def by_signals(
     problem: PairProblem, centres: Pair, weights: Array, worth: Array, random_state: int = 0
 ) -> tuple[Pair, Pair]:
-    """Joint coordinates by the weighted signals alone, and the signals."""
+    """Joint coordinates from the weighted signals alone, and these signals."""
     axes = weighted_axes(problem.sides, centres, weights, worth, random_state, problem.config)
     signals = problem.signals(axes)
     return problem.on_one_scale(signals), signals
 
 
 def _middle(problem: PairProblem) -> Pair:
-    """The mean of both datasets' means, for both: only what is common is taken off."""
+    """The mean of both datasets' means, for both datasets: only the common mean is subtracted."""
     mean_x, mean_y = problem.means()
     middle = (mean_x + mean_y) / 2
     return middle, middle
 
 
 def _first_steps(problem: PairProblem, name: str) -> tuple[dict[str, object], ...]:
-    """Records of how the first weights were learned."""
+    """Records of the steps in which the first weights were learned."""
     return tuple({"start": name, "step": "weights", "objective": value} for value in problem.objective)
 
 
 @dataclass(frozen=True)
 class FromHarmonics:
-    """Some columns correspond, and the first rotation of the harmonics knows which."""
+    """Some columns correspond, found by the first rotation of the harmonics."""
 
     name: str = "harmonics"
 
@@ -85,12 +85,12 @@ class FromHarmonics:
 
 @dataclass(frozen=True)
 class FromColumns:
-    """All columns correspond to begin with; the rounds find those that do not."""
+    """All columns are used at first; the rounds find those that do not correspond."""
 
     name: str = "columns"
 
     def run(self, problem: PairProblem) -> PairAlignment:
-        """Start from the signals as they are, all alike."""
+        """Start from the signals as they are, with equal weights."""
         weights = problem.weights
         joint, signals = by_signals(problem, _middle(problem), np.ones_like(weights), weights)
         return alternate(problem, Start(self.name, joint, signals, _first_steps(problem, self.name)))
@@ -98,12 +98,12 @@ class FromColumns:
 
 @dataclass(frozen=True)
 class FromRelations:
-    """Columns correspond that relate to each other alike, whatever the rows."""
+    """Columns correspond if they have the same relations to each other in both datasets."""
 
     name: str = "relations"
 
     def run(self, problem: PairProblem) -> PairAlignment:
-        """Start from signals weighted by how alike their relations are."""
+        """Start from signals weighted by the agreement of their relations."""
         weights = problem.relations.weights()
         joint, signals = by_signals(problem, problem.means(), weights, weights)
         return alternate(problem, Start(self.name, joint, signals))
@@ -124,14 +124,14 @@ class FromAnchors:
 
 @dataclass(frozen=True)
 class Again:
-    """An earlier run was right about some features: start again from weights that it learned."""
+    """Restart from the weights that an earlier run learned."""
 
     base: PairAlignment
     weights: Array
     name: str = "again"
 
     def run(self, problem: PairProblem) -> PairAlignment:
-        """Start from signals with the given weights, centred as the earlier run ended."""
+        """Start from signals with the given weights, centred as at the end of the earlier run."""
         worth, seed = self.weights * self.base.correspondence.energy, problem.random_state
         joint, signals = by_signals(problem, self.base.centres, self.weights, worth, seed)
         return alternate(problem, Start(self.name, joint, signals))
@@ -139,13 +139,13 @@ class Again:
 
 @dataclass(frozen=True)
 class Offset:
-    """All columns correspond, up to one offset for each."""
+    """All columns correspond, up to one offset per column."""
 
     name: str = "offset"
     moves: bool = True
 
     def run(self, problem: PairProblem) -> PairAlignment:
-        """Anchors between the signals, and centres over the anchors, by turns."""
+        """Alternate between anchors on the signals and centres over the anchors."""
         config, weights = problem.config, problem.weights
         centres, everything = _middle(problem), np.ones(len(weights))
         for _ in range(config.n_steps + 1 if self.moves else 1):
@@ -159,7 +159,7 @@ class Offset:
 
 @dataclass(frozen=True)
 class AsIs(Offset):
-    """All columns correspond as they are: nothing needs to be done."""
+    """All columns correspond as they are: no alignment is needed."""
 
     name: str = "as is"
     moves: bool = False

@@ -1,16 +1,16 @@
-r"""Maps of the datasets' rows into joint coordinates: of principal components, and of weighted signals.
+r"""Maps of the rows of datasets to joint coordinates: of principal components, and of weighted signals.
 
-Principal components of one dataset go into those of another by an orthogonal map, the polar factor of
-their cross-covariance C, to which anchors Π and the signals both testify,
+Principal components of one dataset are mapped into those of another by an orthogonal map, the polar factor of
+their cross-covariance C, which combines two sources of evidence, anchors Π and signals,
 
 .. math::
     C = P_X^T\, Π\, P_Y + \tfrac12 \left( P_X^T\, \hat P_Y + \hat P_X^T\, P_Y \right),
     \qquad \hat P_Y = S_X (S_Y^T S_Y + r I)^{-1} S_Y^T P_Y,
 
-where the hats are what a row's weighted signals S say of the components it would have in the other
-dataset, by a regression there. Anchors know of all directions, but pair rows that are only alike;
-signals pair nothing, but know only the directions that depend on them. Each counts for little where it
-knows little. (Π has total mass one here, and the rows of both sums count as much as they take part in it.)
+where the hats are components predicted from the weighted signals S of a row by a regression in the other
+dataset. Anchors inform all directions, but pair rows that are only similar. Signals need no pairing, but
+inform only the directions that depend on them. Each contributes little where it is uninformative. (Π has
+total mass one here, and the rows in both sums are weighted by their mass in it.)
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Side:
-    """One dataset as the refinement sees it: some of its rows, in three descriptions.
+    """One dataset in a pair problem: its landmarks in three descriptions.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Side:
     signals
         Signals, (n, d), dense or CSR.
     harmonics
-        Harmonics of the graph over the same rows.
+        Harmonics of the graph of the same rows.
     """
 
     components: Array
@@ -81,7 +81,7 @@ class LinearMap:
         return np.asarray(rows @ self.matrix) + self.shift
 
     def apply_on(self, device: Any, rows: Any) -> Any:
-        """The same on a device of torch; sparse rows are multiplied here, dense ones there."""
+        """The same on a torch device; sparse rows are multiplied on the CPU, dense ones on the device."""
         from harmonicalign.engines.torch_joint import to_device
 
         if sp.issparse(rows):
@@ -96,25 +96,25 @@ def unit_rows(x: Array) -> Array:
 
 
 def length_kept(width: int, config: MethodConfig) -> float:
-    """How much of the length of rows of `width` columns is kept: from 1, all of it, to 0, only the direction.
+    """How much of the length of rows of `width` columns is kept, from 1 (all) to 0 (only the direction).
 
-    The direction of a row of many columns says nearly everything, and leaves out what often differs between
-    datasets, such as the depth of cells or the contrast of images. With few columns it leaves out much: with
-    two it is an angle.
+    The direction of a row of many columns contains nearly everything and omits what often differs between
+    datasets, such as the sequencing depth of cells or the contrast of images. With few columns it omits too
+    much: with two columns it is only an angle.
     """
     most, least = config.no_length_width, config.full_length_width
     return min(1.0, max(0.0, (most - width) / (most - least)))
 
 
 def typical_length(parts: Sequence[Array], config: MethodConfig) -> float:
-    """Median length of the rows of several datasets, where some of it is kept; else 1."""
+    """Median length of the rows of several datasets if some of it is kept, otherwise 1."""
     if length_kept(parts[0].shape[1], config) == 0:
         return 1.0
     return float(np.median(np.concatenate([np.linalg.norm(x, axis=1) for x in parts]))) or 1.0
 
 
 def directions(x: Array, config: MethodConfig) -> Array:
-    """Rows, already divided by their `typical_length`, at unit length except for what is kept of theirs."""
+    """Rows, already divided by their `typical_length`, at unit length times the kept part of their length."""
     kept = length_kept(x.shape[1], config)
     if kept == 0:
         return unit_rows(x)
@@ -123,7 +123,7 @@ def directions(x: Array, config: MethodConfig) -> Array:
 
 
 def blend(q: Array, s: Array, balance: float) -> Array:
-    """Joint coordinates ``[(1 − b) Q, b S]`` with balance b, of rows at unit length, at unit length again."""
+    """Joint coordinates ``[(1 − b) Q, b S]`` with balance b, at unit length if rows of Q and S are."""
     length = np.hypot(1 - balance, balance)
     return np.hstack([(1 - balance) / length * q, balance / length * s])
 
@@ -131,10 +131,10 @@ def blend(q: Array, s: Array, balance: float) -> Array:
 def component_maps(
     sides: tuple[Side, Side], pairing: Any, signals: Pair | None = None, config: MethodConfig = DEFAULT
 ) -> tuple[LinearMap, LinearMap]:
-    """Maps of both datasets' principal components into the first one's.
+    """Maps of the principal components of both datasets into those of the first.
 
-    The orthogonal factor is the polar factor of their cross-covariance, both centred on their anchors;
-    a direction's spread over the anchors is matched as well, within bounds.
+    The orthogonal factor is the polar factor of their cross-covariance, both centred on their anchors. The
+    spread of every direction over the anchors is matched as well, within bounds.
 
     Parameters
     ----------
@@ -143,10 +143,10 @@ def component_maps(
     pairing
         Anchors Π between their rows.
     signals
-        Both datasets' signals in one space, as `weighted_axes` brings them there, if they are known to
-        correspond; None to go by the anchors alone.
+        Signals of both datasets in one space, mapped by `weighted_axes`, if they are known to correspond;
+        None to use the anchors alone.
     config
-        Ridge of the regression, and bound on the gain.
+        Ridge of the regression, and maximum gain.
     """
     mass_x, mass_y = masses(pairing)
     mean_x, mean_y = mass_x @ sides[0].components, mass_y @ sides[1].components
@@ -165,7 +165,7 @@ def component_maps(
 
 
 def reversed_maps(maps: tuple[LinearMap, LinearMap], mean_y: Array) -> tuple[LinearMap, LinearMap]:
-    """Maps into the second dataset's components instead; `mean_y` is their mean over the anchors."""
+    """Maps into the components of the second dataset instead; `mean_y` is their mean over the anchors."""
     mean_x, back = -maps[0].shift, np.linalg.pinv(maps[1].matrix)
     return LinearMap(np.eye(len(mean_y)), -mean_y), LinearMap(back, -mean_x @ back)
 
@@ -176,18 +176,18 @@ def ridge_regression(x: Array, y: Array, ridge: float, weights: Array | None = N
     Parameters
     ----------
     x, y
-        Rows of what is given and of what is wanted, (n, p) and (n, q).
+        Predictors and targets, (n, p) and (n, q).
     ridge
-        Penalty of large coefficients, relative to the mean variance of the columns of x.
+        Penalty on large coefficients, relative to the mean variance of the columns of x.
     weights
-        How much every row counts; None for all alike.
+        Weight of every row; None for equal weights.
     """
     weights = np.full(len(x), 1 / len(x)) if weights is None else weights / weights.sum()
     x, y = x - weights @ x, y - weights @ y
     weighted = (x * weights[:, None]).T
     covariance = weighted @ x
     covariance += ridge * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
-    # Least squares: columns that are all constant have no inverse.
+    # Least squares, because the covariance is singular if columns are constant.
     return np.asarray(np.linalg.lstsq(covariance, weighted @ y, rcond=None)[0])
 
 
@@ -199,22 +199,22 @@ def weighted_axes(
     random_state: int = 0,
     config: MethodConfig = DEFAULT,
 ) -> tuple[LinearMap, ...]:
-    """Maps of every dataset's signals to the joint principal components of the weighted signals.
+    """Maps of the signals of every dataset to the joint principal components of the weighted signals.
 
     Parameters
     ----------
     sides
         The datasets.
     centres
-        For every dataset, what its signals are taken relative to.
+        For every dataset, the centre that is subtracted from its signals.
     weights
         Weight of every signal.
     worth
-        Where there are too many signals, those of most worth take part.
+        Priority of every signal: if there are too many signals, those with the largest values are used.
     random_state
         Seed of the principal components.
     config
-        Number of components, and of signals at most.
+        Number of components, and maximum number of signals.
     """
     chosen = np.arange(len(weights))
     if len(weights) > config.most_signals:

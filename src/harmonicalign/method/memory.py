@@ -1,7 +1,7 @@
-"""A plan of memory, made before the work: what a fit will need, what there is, and what would fit instead.
+"""Memory estimate before a fit: what it needs, what is available, and which smaller fit would be possible.
 
-The figures are measured, and rounded up (fits of two datasets of 1,500 to 150,000 rows each, of 30 to 1,000
-columns). They are of what a fit adds to the data themselves, and good to about a quarter.
+The numbers are measured and rounded up (fits of two datasets of 1,500 to 150,000 rows each and 30 to 1,000
+columns). They cover what a fit needs in addition to the data, and are accurate to about 25 %.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from harmonicalign.paper.graph import EXACT_ROWS
 __all__ = ["NotEnoughMemoryError", "available_bytes", "check", "planned_bytes", "told"]
 
 _BUFFERS, _LEAST = 64 * 2**20, 250 * 2**20
-"""Any fit: buffers of the neighbour search and of the solvers; and the least that a small one takes."""
+"""Any fit: buffers of the neighbour search and of the solvers; and the minimum for a small fit."""
 
 _JOINT_ROW = 4600
-"""Refined, per row: joint coordinates, neighbours, kernel, harmonics and embedding of 50 columns each."""
+"""Default method, per row: joint coordinates, neighbours, kernel, harmonics, embedding of 50 columns each."""
 
 _PLANE_ROW = 2300
-"""Refined, per row while rows are laid onto planes: where they were, and their neighbourhoods."""
+"""Default method, per row in the projection onto tangent planes: original coordinates, neighbourhoods."""
 
 _PER_PAIR_KEPT, _PER_PAIR_BUILT = 8, 18
-"""Paper, up to 10,000 rows: bytes per pair of rows of a kernel that is kept, and of one being built."""
+"""Published method, up to 10,000 rows: bytes per pair of rows of a kernel that is kept, or being built."""
 
 _PER_NEIGHBOUR = 64
-"""Paper, beyond: bytes per row and neighbour looked at."""
+"""Published method, more rows: bytes per row and candidate neighbour."""
 
 _PCA_WIDTH = 50
 
@@ -36,11 +36,11 @@ _CGROUPS = (
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
-"""Files with the limit on and the use of memory in a container, for both versions of control groups."""
+"""Files with the memory limit and the memory used in a container, for both versions of control groups."""
 
 
 class NotEnoughMemoryError(MemoryError):
-    """Work that would not fit into memory, refused before it began."""
+    """Raised before a fit that would not fit into memory."""
 
 
 def planned_bytes(
@@ -54,30 +54,30 @@ def planned_bytes(
     n_signals: int = 0,
     itemsize: int = 8,
 ) -> int:
-    """Bytes that a fit adds at its peak, about.
+    """Approximate peak memory of a fit in bytes, without the data.
 
     Parameters
     ----------
     sizes
-        Rows of every dataset.
+        Number of rows of every dataset.
     widths
-        Columns that every dataset's graph is built on: its principal components, or all columns.
+        Number of columns on which the graph of every dataset is built: principal components, or all columns.
     n_harmonics, n_neighbors
-        Of every dataset, as settled for the fit.
+        Values of every dataset in this fit.
     method
         "refined" or "paper".
     n_landmarks
-        Rows of each that find the alignment.
+        Maximum number of landmarks per dataset.
     n_signals
-        Columns that are compared.
+        Number of signals.
     itemsize
-        Bytes of a number of the data, 4 or 8.
+        Bytes per entry of the data, 4 or 8.
     """
     if method == "paper":
         return max(_LEAST, _BUFFERS + _paper_bytes(sizes, widths, n_harmonics, n_neighbors, n_signals))
     n = sum(sizes)
     landmarks = sum(min(size, n_landmarks) for size in sizes)
-    # Wide data that are not reduced are copied once, and enter the joint space on landmarks only.
+    # Wide data that are not reduced are copied once; their joint coordinates are computed for landmarks only.
     beyond = sum(
         size * max(0, width - _PCA_WIDTH) * itemsize for size, width in zip(sizes, widths, strict=True)
     )
@@ -97,7 +97,7 @@ def _paper_bytes(
     for n, width, k, neighbours in zip(sizes, widths, n_harmonics, n_neighbors, strict=True):
         pairs = n * n if n <= EXACT_ROWS else 0
         graph = _PER_NEIGHBOUR * n * 5 * neighbours if not pairs else _PER_PAIR_BUILT * pairs
-        # More than a third of all harmonics are found by a full decomposition.
+        # More than a third of all harmonics are computed by a full decomposition.
         whole = 3 * 8 * n * n if k > n // 3 else 0
         kept += _PER_PAIR_KEPT * pairs + (0 if pairs else graph // 3) + 8 * n * (k + width)
         built = max(built, graph, whole)
@@ -107,7 +107,7 @@ def _paper_bytes(
 
 
 def available_bytes() -> int | None:
-    """Bytes that this process can have: free memory, within limits of its container; None if nobody tells."""
+    """Bytes available to this process: free memory, within the limits of its container; None if unknown."""
     limits = (_free_memory(), *map(_container, _CGROUPS), _address_space())
     known = [limit for limit in limits if limit is not None]
     return max(0, min(known)) if known else None
@@ -135,7 +135,7 @@ def _container(files: tuple[str, str]) -> int | None:
 
 
 def _address_space() -> int | None:
-    """What a limit on the process itself (``ulimit -v``) leaves."""
+    """Bytes left by a limit on the process (``ulimit -v``)."""
     try:
         import resource
 
@@ -160,22 +160,22 @@ def check(
     itemsize: int = 8,
     available: int | None = None,
 ) -> int:
-    """Refuse a fit that would not fit into memory; parameters as in `planned_bytes`.
+    """Raise an error if a fit would not fit into memory; parameters as in `planned_bytes`.
 
     Parameters
     ----------
     available
-        Bytes that there are; by default `available_bytes`.
+        Available bytes; by default `available_bytes()`.
 
     Returns
     -------
     planned
-        Bytes that the fit will add, about.
+        Approximate peak memory of the fit in bytes.
 
     Raises
     ------
     NotEnoughMemoryError
-        With what it would need, what there is, and what would fit.
+        States the memory needed, the memory available, and what would fit.
     """
 
     def plan(name: str, bytes_of_number: int) -> int:
@@ -211,5 +211,5 @@ def check(
 
 
 def told(n: int) -> str:
-    """A number of bytes for people."""
+    """A number of bytes in readable form."""
     return f"{n / 2**30:,.1f} GiB" if n >= 2**30 else f"{n / 2**20:,.0f} MiB"

@@ -1,6 +1,6 @@
-"""The default method as a fitted model: coordinates of all datasets, and where new rows go.
+"""The default method as a fitted model: coordinates of all datasets, and the placement of new rows.
 
-It is immutable and knows nothing of how users hand data over; `HarmonicAlignment` does that.
+It is immutable and does not parse user input; `HarmonicAlignment` does.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = ["AddedRows", "RefinedModel", "placed_confidence"]
 
 @dataclass(frozen=True)
 class AddedRows:
-    """Rows of a dataset that joined a fitted model, which its joint map does not hold.
+    """Rows of a dataset that was added later and is not part of the joint map.
 
     Attributes
     ----------
     phi
         Values of the joint map's harmonics at the rows.
     places
-        Their coordinates in the joint space.
+        Their coordinates in the common space.
     projected
         The same, projected onto the tangent planes of their neighbours.
     """
@@ -54,23 +54,23 @@ class RefinedModel:
     reductions
         Principal components of every dataset's representation.
     landmarks
-        Rows of every dataset that took part in finding the alignment.
+        Landmarks of every dataset: the rows on which the alignment was found.
     harmonics
-        Harmonics over those rows.
+        Harmonics of the landmarks.
     pairs
-        By dataset number, its alignment with its parent in the tree of datasets.
+        By dataset index, its alignment with its parent in the tree of datasets.
     space
-        The joint space.
+        The common space.
     correspondence
-        What the features say, over all pairs.
+        Correspondence of the features, pooled over all pairs.
     significance
         Permutation test of the weakest pair.
     joint
-        Graph and harmonics over the joint coordinates of all rows, projected onto tangent planes.
+        Graph and harmonics of the joint coordinates of all rows, projected onto tangent planes.
     t
         Diffusion time of the joint map.
     added
-        Rows of the datasets that joined later, in their order.
+        Rows of the datasets that were added later, in order.
     """
 
     method: ClassVar[str] = "refined"
@@ -88,13 +88,13 @@ class RefinedModel:
 
     @property
     def config(self) -> MethodConfig:
-        """Numbers and rules that the model was fitted with."""
+        """Configuration of the fit."""
         return self.space.config
 
     @property
     def alignment(self) -> MultiAlignment:
-        """Correlations and rotations between datasets and those they were aligned with."""
-        # Pairs have the parent first; here the smaller number comes first.
+        """Correlations and rotations between datasets and their parents in the tree."""
+        # Pairs have the parent first; here the smaller index comes first.
         found = {}
         for i, pair in self.pairs.items():
             j = self.space.parents[i]
@@ -114,7 +114,7 @@ class RefinedModel:
         return self.pairs[i].significance if i in self.pairs else None
 
     def history(self) -> list[tuple[int, dict[str, Any]]]:
-        """Every step of the alignments: the number of the dataset, and the record of the step."""
+        """Every step of the alignments: the index of the dataset, and the record of the step."""
         return [(i, step) for i, pair in self.pairs.items() for step in pair.history]
 
     def coordinates(self) -> list[Array]:
@@ -125,42 +125,42 @@ class RefinedModel:
         return [embed(joint, self.t, *part) for part in (*parts, *added)]
 
     def joint_coordinates(self) -> list[Array]:
-        """Where the rows of every dataset are in the joint space, as in the embedding."""
+        """Joint coordinates of the rows of every dataset, as in the embedding."""
         joint = self.joint
         parts = zip(joint.split(joint.coordinates), joint.split(joint.rows), strict=True)
         added = ((new.places, new.projected) for new in self.added)
         return [partly_projected(*part, self.config) for part in (*parts, *added)]
 
     def place(self, i: int, rows: Any, signals: Any) -> Array:
-        """Coordinates of rows of dataset i: its maps, then Nyström's extension of the joint map."""
+        """Aligned coordinates of rows of dataset i: its maps, then the Nyström extension of the joint map."""
         z = self.space.place(i, self.reductions[i].apply(rows), signals)
         projected = self.joint.project(z)
         return embed(self.joint, self.t, self.joint.extend(projected), z, projected)
 
     def place_jointly(self, i: int, rows: Any, signals: Any) -> Array:
-        """Joint coordinates of rows of dataset i."""
+        """Joint coordinates of rows of dataset i, as in `joint_coordinates`."""
         z = self.space.place(i, self.reductions[i].apply(rows), signals)
         return partly_projected(z, self.joint.project(z), self.config)
 
     def place_rigidly(self, i: int, rows: Any, signals: Any) -> Array:
-        """Coordinates of rows of dataset i in the joint space before local shifts."""
+        """Coordinates of rows of dataset i in the common space before local shifts."""
         return self.space.place_rigidly(i, self.reductions[i].apply(rows), signals)
 
     def joint_geometry(self, seed: int) -> Joint:
-        """Graph and harmonics over the joint coordinates of all datasets, those that joined later too."""
+        """Graph and harmonics of the joint coordinates of all datasets, including those added later."""
         if not self.added:
             return self.joint
         z = [*self.joint.split(self.joint.coordinates), *(new.places for new in self.added)]
         return joint_map(z, self.joint.graph.anisotropy, seed, config=self.config)
 
     def confidence(self, datasets: Sequence[Any], signals: Sequence[Any], seed: int) -> list[Array]:
-        """How well other datasets support each row's place, before local shifts."""
+        """Confidence of each row, before local shifts."""
         parts = zip(datasets, signals, strict=True)
         placed = [self.place_rigidly(i, *part) for i, part in enumerate(parts)]
         return placed_confidence(placed, seed, self.config)
 
     def slim(self) -> RefinedModel:
-        """Only what places rows: without the joint graph's kernel and the record of the fit."""
+        """The part of the model that places rows: without joint kernel, harmonics and alignments of pairs."""
         graph = replace(self.joint.graph, kernel=None)
         joint = replace(self.joint, graph=graph, harmonics=replace(self.joint.harmonics, graph=graph))
         return replace(self, joint=joint, harmonics=(), pairs={})
@@ -169,13 +169,13 @@ class RefinedModel:
 def placed_confidence(
     coordinates: Sequence[Array], random_state: int = 0, config: MethodConfig = DEFAULT
 ) -> list[Array]:
-    """Confidence of rows where an alignment placed them, before local shifts.
+    """Confidence of rows from their coordinates before local shifts.
 
-    As `row_confidence`, between rows projected onto tangent planes: noise puts rows as far from their own
-    dataset as from another, and the projection removes most of it.
+    As `row_confidence`, on rows projected onto tangent planes: noise makes rows equally far from their own
+    and from other datasets, and the projection removes most of it.
     """
     if sum(map(len, coordinates)) <= config.tangent_rows:
-        # Differences between datasets are what is asked for here.
+        # Here differences between datasets must be kept.
         coordinates = project_together(coordinates, within=False, config=config)[0]
     return row_confidence(
         coordinates, n_smooth=config.reported_smoothing, random_state=random_state, config=config

@@ -1,15 +1,15 @@
-r"""One pair of datasets as a problem: what every run shares is computed once, and what a run ends in.
+r"""One pair of datasets as a problem: quantities shared by all runs, and the result of a run.
 
-The harmonics of both datasets are calibrated to one diffusion time, their signals transformed, and a first
-rotation and first weights of the features learned from them (`harmonicalign.evidence.correspondence`).
-Whether features correspond at all is tested once (`harmonicalign.evidence.significance`), and how they
-relate to each other is measured once (`harmonicalign.evidence.relations`).
+The frequencies of both datasets are calibrated, their signals transformed, and a first rotation and first
+feature weights learned from them (`harmonicalign.evidence.correspondence`). The permutation test
+(`harmonicalign.evidence.significance`) and the relations between features
+(`harmonicalign.evidence.relations`) are computed once.
 
 A run maps the principal components P of both datasets into one space and their weighted signals S into
 another (`harmonicalign.method.maps`). With the share φ of the signals' energy that corresponds, joint
-coordinates are ``J = [(1 − φ) Q, φ S]``, Q the mapped components; rows of both parts have unit length, or
-nearly where they have few columns. `harmonicalign.method.space`, which places all rows in the end, uses
-another balance.
+coordinates are ``J = [(1 − φ) Q, φ S]``, with Q the mapped components; rows of both parts have unit length,
+except that rows of few columns keep part of their length. `harmonicalign.method.space`, which places all
+rows, uses another balance.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ __all__ = ["PairAlignment", "PairProblem"]
 
 @dataclass(frozen=True)
 class PairAlignment:
-    """An alignment of two datasets, as one run ended.
+    """Alignment of a pair: the result of one run.
 
     Attributes
     ----------
     alignment
-        The rotation T between the harmonics, and the correlation it came from.
+        The rotation T between the harmonics, and the correlation from which it was computed.
     correspondence
-        Scores and weights of the features, and the share that corresponds.
+        Scores and weights of the features, and the share of the signals that corresponds.
     pairing
-        Anchors Π between the rows that took part, (n_x, n_y).
+        Anchors Π between the landmarks, (n_x, n_y).
     maps
-        Maps of the two datasets' principal components into the first one's.
+        Maps of the principal components of both datasets into those of the first.
     centres
-        Means of the two datasets' signals over their anchors: what corresponds is centred alike.
+        Means of the signals of both datasets over the anchors, by which the signals are centred.
     significance
         Permutation test of the correspondence of the features.
     support
-        Mean confidence of the rows of the dataset with the higher mean, in [0, 1].
+        Mean confidence of the rows, in [0, 1]; the larger of the two datasets' means.
     start
         Name of the hypothesis: "as is", "offset", "columns", "harmonics", "relations", "again" or "anchors".
     worth
-        Score by which runs are compared: features agree, and rows of the two datasets meet.
+        Score by which runs are compared, from feature agreement and confidence.
     kinship
-        How well the two datasets belong together, in [0, 1]: rows support each other, and features agree,
-        not by chance and not oppositely.
+        Agreement of the pair, in [0, 1], from confidence and feature agreement; reduced if not significant or
+        of opposite signs.
     history
-        One record per step: the start, what was done, and the objective after it.
+        One record per step: the hypothesis, the step, and the objective after it.
     """
 
     alignment: Alignment
@@ -78,7 +78,7 @@ class PairAlignment:
     history: tuple[dict[str, Any], ...]
 
     def reversed(self, sides: tuple[Side, Side]) -> PairAlignment:
-        """The same alignment seen from the other dataset; `sides` are in the new order."""
+        """The same alignment with the datasets exchanged; `sides` are in the new order."""
         return replace(
             self,
             alignment=self.alignment.transposed,
@@ -89,14 +89,14 @@ class PairAlignment:
 
 
 class PairProblem:
-    """Two datasets to align, with everything that all runs share.
+    """Two datasets to align, with the quantities shared by all runs.
 
     Parameters
     ----------
     x, y
         The two datasets.
     config
-        Numbers and rules of the method.
+        Configuration of the method.
     known
         Pairs of rows known to match, a sparse (n_x, n_y) matrix, or None.
     n_bands, first_band
@@ -107,15 +107,15 @@ class PairProblem:
     Attributes
     ----------
     sides
-        The datasets with as many harmonics each, calibrated to one diffusion time.
+        The datasets with equally many harmonics and calibrated frequencies.
     spectral
         Fourier coefficients of their signals.
     rotation, weights, objective
-        First rotation and weights of the features, and the objective after each step of learning them.
+        First rotation and feature weights, and the objective after each step of learning them.
     relations
-        How the features relate to each other in either dataset.
+        Relations between features in both datasets.
     significance
-        Permutation test of their correspondence.
+        Permutation test of the correspondence of the features.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class PairProblem:
         )
 
     def judge(self, rotation: Array) -> Correspondence:
-        """What the features say of a rotation, against the same wrong partners every time."""
+        """Correspondence of the features under a rotation, always against the same wrong partners."""
         rng, config = np.random.RandomState(self.random_state), self.config
         found = correspondence(rotation, self.harmonics[0].frequencies, *self.spectral, rng, config)
         return found if config.learn_weights else replace(found, weights=np.ones_like(found.weights))
@@ -176,7 +176,7 @@ class PairProblem:
         return x, y
 
     def mapped(self, maps: Sequence[LinearMap]) -> Pair:
-        """Principal components of both datasets in the first one's coordinates."""
+        """Principal components of both datasets, mapped into those of the first."""
         return maps[0].apply(self.sides[0].components), maps[1].apply(self.sides[1].components)
 
     def signals(self, axes: Sequence[LinearMap]) -> Pair:
@@ -184,7 +184,7 @@ class PairProblem:
         return axes[0].apply(self.sides[0].signals), axes[1].apply(self.sides[1].signals)
 
     def on_one_scale(self, rows: Pair) -> Pair:
-        """Directions of both datasets' rows, with one typical length for both."""
+        """Directions of the rows of both datasets (`maps.directions`), relative to one typical length."""
         scale = typical_length(rows, self.config)
         return directions(rows[0] / scale, self.config), directions(rows[1] / scale, self.config)
 
@@ -197,7 +197,7 @@ class PairProblem:
         return blend(q[0], s[0], share), blend(q[1], s[1], share)
 
     def rotation_of(self, pairing: Any) -> tuple[Array, Array, Array, int]:
-        """Anchors as a second estimate of the correlation between harmonics: that, and its rotation."""
+        """Correlation between harmonics estimated from anchors; with rotation, singular values and rank."""
         products = self.harmonics[0].psi.T @ (pairing @ self.harmonics[1].psi)
         return products, *orthogonalize(products, complete=False)
 
@@ -212,7 +212,7 @@ class PairProblem:
         trust_columns: bool = False,
         history: Sequence[dict[str, Any]] = (),
     ) -> PairAlignment:
-        """What follows from a run's anchors and joint coordinates.
+        """Result of a run from its anchors and joint coordinates.
 
         Parameters
         ----------
@@ -221,9 +221,9 @@ class PairProblem:
         pairing, maps, joint, centres
             Anchors, maps of the components, joint coordinates of both datasets and centres of their signals.
         trust_columns
-            Whether all columns correspond by hypothesis: then all weigh alike.
+            Whether all columns correspond by hypothesis and get weight 1.
         history
-            Records of the steps before.
+            Records of earlier steps.
         """
         products, turn, singular_values, rank = self.rotation_of(pairing)
         found = self.judge(turn)
@@ -249,9 +249,10 @@ class PairProblem:
         )
 
     def _worth(self, found: Correspondence, support: float) -> float:
-        """A wrong rotation can make a few features agree, but then rows do not meet everywhere.
+        """Score of a run: feature agreement times a power of confidence.
 
-        The fewer features there are, the more easily they agree, and the more confidence counts.
+        A wrong rotation can make a few features agree, but rows then have low confidence. Few features agree
+        more easily, so confidence then counts for more.
         """
         n_features = max(1, int(np.count_nonzero(found.energy)))
         power = self.config.worth_power * (1 + self.config.few_features / n_features)

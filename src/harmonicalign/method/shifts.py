@@ -1,6 +1,6 @@
-"""Local shifts: what is left of the differences between datasets after their maps, taken up place by place.
+"""Local shifts: removal of differences between datasets that remain after the linear maps.
 
-Rows of all datasets move towards their anchors, as far as other datasets support them.
+Rows of all datasets move towards their anchors, in proportion to their confidence.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ __all__ = ["LocalShift", "common_offset", "local_shifts", "shift_towards"]
 
 @dataclass(frozen=True)
 class LocalShift:
-    """A smooth displacement, known at some places.
+    """A smooth displacement, given at some points.
 
     Attributes
     ----------
     places
-        Joint coordinates where the displacement is known, (m, d).
+        Joint coordinates of these points, (m, d).
     displacement
-        The displacement there, (m, d).
+        Displacement at these points, (m, d).
     """
 
     places: Array
     displacement: Array
 
     def apply(self, z: Array, config: MethodConfig = DEFAULT) -> Array:
-        """Displaced rows: each moves by the weighted displacement of the places nearest to it."""
+        """Displaced rows: each moves by the weighted mean displacement of the points nearest to it."""
         k = min(config.shift_places, len(self.places))
         distances, indices = cpu.nearest(self.places, k, z, exact=False)
         weights = _gaussian(distances, distances[:, -1:])
@@ -55,21 +55,21 @@ class LocalShift:
 def local_shifts(
     z: Sequence[Array], steps: Sequence[float], random_state: int, config: MethodConfig = DEFAULT
 ) -> list[Array]:
-    """Displacements of the datasets' rows towards each other.
+    """Displacements of the rows of all datasets towards each other.
 
-    Anchors are found between rows projected onto the tangent planes of their own dataset, where noise does
-    not hide them. Mutual neighbours lie where two clouds face each other, so one round falls short.
+    Anchors are found between rows projected onto the tangent planes of their own dataset, to reduce noise.
+    Mutual neighbours lie where two point clouds face each other, so one round falls short.
 
     Parameters
     ----------
     z
-        Joint coordinates of every dataset's rows.
+        Joint coordinates of the rows of every dataset.
     steps
-        How much of the way to the others every dataset goes in a round; with 0 its rows stay.
+        Fraction of the shift that every dataset takes in a round; 0 leaves its rows in place.
     random_state
-        Seed of the sample that confidence is measured against.
+        Seed of the samples for confidence.
     config
-        Numbers and rules of the method.
+        Configuration of the method.
     """
     flat = [project(rows, rows, config=config) for rows in z]
     moves = [np.zeros_like(rows) for rows in z]
@@ -95,7 +95,7 @@ def local_shifts(
 
 
 def common_offset(x: Array, y: Array, random_state: int, config: MethodConfig = DEFAULT) -> Array:
-    """One displacement of all rows of y that brings the mean of their anchors onto that of x's."""
+    """One displacement of all rows of y that makes the means of both datasets over their anchors equal."""
     x_flat, y_flat = project(x, x, config=config), project(y, y, config=config)
     offset = np.zeros(y.shape[1])
     for _ in range(config.shift_rounds):
@@ -119,7 +119,7 @@ def _supported_anchors(
 
 @dataclass(frozen=True)
 class _Cloud:
-    """Rows of one dataset or of several, and what is known of each.
+    """Rows of one dataset or of several, with confidence and share of neighbours from the other side.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class _Cloud:
     support
         Confidence of every row.
     met
-        Share of the other side among the nearest rows of each.
+        For every row, the share of the other side among its nearest rows.
     """
 
     rows: Array
@@ -137,14 +137,14 @@ class _Cloud:
 
 
 def shift_towards(others: _Cloud, own: _Cloud, config: MethodConfig = DEFAULT) -> Array:
-    r"""Displacement of a dataset's rows towards the others: their anchors' mean displacement, by confidence.
+    r"""Displacement of the rows of a dataset towards the others: a mean over anchors, by confidence.
 
-    Three things reduce it. Of its square, twice the share that is due to averaging over few anchors. Where
-    the datasets meet already there is nothing to correct: of densities :math:`p` and :math:`q`, rows of the
-    one have a share :math:`q / (p + q)` of rows of the other around them, and those of the other :math:`p /
-    (p + q)`; where both are present these add up to 1 however their densities differ, and where they miss
-    each other to less. And a dataset of fewer than 1000 rows is averaged over a fifth of them, which is
-    wide: differences within it may be other classes, so the fewer rows there are the less is corrected.
+    It is reduced in three ways. First, twice its sampling variance is subtracted from its square. Second, it
+    is small where the datasets already meet: where they have densities :math:`p` and :math:`q`, rows of the
+    first have a share :math:`q / (p + q)` of the second's rows among their neighbours, and rows of the second
+    a share :math:`p / (p + q)` of the first's. The two add up to 1 whatever the densities, and to less where
+    the datasets miss each other. Third, with fewer than 1000 rows the mean is taken over a fifth of them, a
+    neighbourhood that may include several classes; the shift is reduced in proportion.
     """
     y = own.rows
     pairing = _supported_anchors(others.rows, others.support, y, own.support, config)
@@ -172,7 +172,7 @@ def shift_towards(others: _Cloud, own: _Cloud, config: MethodConfig = DEFAULT) -
 
 
 def _gaussian(distances: Array, scale: Array) -> Array:
-    """``exp(-(d/scale)²)``; where the scale is 0, rows that coincide count and others do not."""
+    """``exp(-(d/scale)²)``; if the scale is 0, rows that coincide have weight 1 and others 0."""
     ratio = np.divide(distances, scale, out=np.where(distances > 0, np.inf, 0.0), where=scale > 0)
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(-(ratio**2)))

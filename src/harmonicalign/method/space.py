@@ -1,8 +1,8 @@
-"""Alignments of pairs to one joint space for any number of datasets, in which any row can be placed.
+"""The common space of any number of datasets, from alignments of pairs.
 
-The pairs that agree best form a tree; along it every dataset's coordinates are mapped into those of the
-root. What is left of the differences between datasets is taken up by local shifts
-(`harmonicalign.method.shifts`).
+The pairs that agree best form a spanning tree, along which the coordinates of every dataset are mapped into
+those of the root. Differences between datasets that remain are removed by local shifts
+(`harmonicalign.method.shifts`). New rows of a dataset can be placed by its maps.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ __all__ = ["JointSpace", "joint_space", "pooled_correspondence", "spanning_tree"
 
 @dataclass(frozen=True)
 class JointSpace:
-    """Where rows of every dataset go.
+    """The common space: maps for the rows of every dataset.
 
     Attributes
     ----------
     parents
-        The tree: for every dataset the one it was aligned with, −1 for the root.
+        The tree: for every dataset the index of its parent, −1 for the root.
     component_maps, signal_maps
-        For every dataset, the maps of its principal components and of its signals, to a typical length of
-        1 where length is kept (`harmonicalign.method.maps.length_kept`).
+        For every dataset, the maps of its principal components and of its signals, scaled to a typical length
+        of 1 if length is kept (`harmonicalign.method.maps.length_kept`).
     balance
         How much the signals count beside the components: (φ ρ)^(2 + 2 κ⁴), with φ the share of the signals
-        that corresponds, ρ that of the components which the signals know, and κ that of the signals
-        which the components know. Anchors are found with φ, because signals that are compared directly
-        are sure; where rows end up counts what is complete, and signals that correspond or know a row
-        only in part are less so. They are needed still where they know what the components do not; that
-        can be told where κ is well below 1, hence its power.
+        that corresponds, ρ the share of the components' variance explained by the signals, and κ that of the
+        signals' variance explained by the components. Anchors are found with φ, because corresponding signals
+        can be compared directly. For the final coordinates the components count for more, because they
+        describe the whole row. Signals are still needed where they contain what the components lack, that is,
+        where κ is well below 1; hence its power.
     shifts
-        For every dataset, what remains to be moved locally.
+        For every dataset, its local shift.
     bridges
-        For every dataset, a map of its principal components that makes up for signals which do not
-        correspond in it; None where none is needed.
+        For every dataset, a map of its principal components that compensates for signals which do not
+        correspond in it; None if not needed.
     config
-        Numbers and rules that rows are placed by.
+        Configuration for placing rows.
     """
 
     parents: tuple[int, ...]
@@ -76,7 +76,7 @@ class JointSpace:
         return self.shifts[i].apply(z, self.config) if self.shifts else z
 
     def place_on(self, device: Any, i: int, components: Array, signals: Any) -> Any:
-        """The same on a device of torch, as a tensor there."""
+        """The same on a torch device; returns a tensor."""
         from harmonicalign.engines import torch_joint as engine
 
         mapped = self.component_maps[i].apply_on(device, components)
@@ -98,11 +98,10 @@ class JointSpace:
         placed: Array,
         random_state: int,
     ) -> JointSpace:
-        """The same space with one dataset more, aligned with `parent`; `placed` are rows it may join.
+        """The space with one more dataset, aligned with `parent` and shifted towards existing rows `placed`.
 
-        The weights of the signals are those of the datasets that were there. Where the new dataset's
-        own correspondence says less of a signal, what is missing is predicted from its components, by
-        a regression over its anchors.
+        Signals keep the weights of the existing datasets. Where the new dataset gives a signal less weight,
+        the missing part is predicted from its components by a regression over the anchors.
         """
         into, signals, r = self.component_maps[parent], self.signal_maps[parent], found
         trust = r.correspondence.weights
@@ -123,13 +122,13 @@ class JointSpace:
             bridges=(*self.bridges, bridge),
         )
         z = grown.place_rigidly(len(self.parents), side.components, side.signals)
-        # Only the parent has said where it goes; all rows together may say something slightly different.
+        # The maps depend on the parent only; an offset towards the rows of all large datasets corrects them.
         offset = common_offset(placed, z, random_state, self.config)
         move = local_shifts([placed, z + offset], [0, 1], random_state, self.config)[1]
         return replace(grown, shifts=(*self.shifts, LocalShift(z, offset + move)))
 
     def place_rigidly(self, i: int, components: Array, signals: Any) -> Array:
-        """The same before anything is moved locally."""
+        """Joint coordinates of rows of dataset i without local shifts."""
         q = directions(self.component_maps[i].apply(components), self.config)
         mapped = self.signal_maps[i].apply(signals)
         bridge = self.bridges[i]
@@ -138,7 +137,7 @@ class JointSpace:
 
 
 def pooled_correspondence(pairs: Sequence[PairAlignment]) -> Correspondence:
-    """What the features say over several pairs."""
+    """Correspondence of the features, pooled over several pairs."""
     found = [pair.correspondence for pair in pairs]
     return replace(
         found[0],
@@ -146,7 +145,7 @@ def pooled_correspondence(pairs: Sequence[PairAlignment]) -> Correspondence:
         weights=np.mean([f.weights for f in found], axis=0),
         energy=np.mean([f.energy for f in found], axis=0),
         presence=np.mean([f.presence for f in found], axis=0),
-        # The least of n p-values, corrected for having been picked.
+        # The smallest of n p-values, corrected for the selection.
         p_values=np.minimum(1, len(found) * np.min([f.p_values for f in found], axis=0)),
         share=float(np.mean([f.share for f in found])),
     )
@@ -164,13 +163,13 @@ def spanning_tree(
     scores
         Agreement of each pair that was aligned, in [0, 1].
     sizes
-        What decides between datasets that are equally good roots.
+        Tie-breaker between datasets that are equally good roots.
 
     Returns
     -------
     parents, order
-        Parent of every dataset (−1 for the root), and an order in which parents come first. The
-        root is the dataset whose pairs agree best in all.
+        Parent of every dataset (−1 for the root), and an order in which parents come first. The root is the
+        dataset with the highest total agreement.
     """
     distance = sp.lil_matrix((n, n))
     total = np.zeros(n)
@@ -193,7 +192,7 @@ def joint_space(
     own_columns: bool = True,
     config: MethodConfig = DEFAULT,
 ) -> JointSpace:
-    """One space for all datasets.
+    """The common space of all datasets.
 
     Parameters
     ----------
@@ -206,9 +205,9 @@ def joint_space(
     random_state
         Seed of joint principal components and samples.
     own_columns
-        Whether the signals are the columns that the components were made of, and so know all of them.
+        Whether the signals are the columns from which the components were computed.
     config
-        Numbers and rules of the method.
+        Configuration of the method.
     """
     root = order[0]
     width = sides[root].components.shape[1]
@@ -224,7 +223,7 @@ def joint_space(
         offsets[i] = offsets[parents[i]] + r.centres[0] - r.centres[1]
         origins.append(parent.apply(anchor_mean[None])[0])
         signal_origins.append(r.centres[0] + offsets[parents[i]])
-    # Directions are taken from the middle of what corresponds.
+    # The origin, from which directions are measured, is the mean over the anchors.
     origin, signal_origin = np.mean(origins, axis=0), np.mean(signal_origins, axis=0)
     n = len(sides)
     found = pooled_correspondence(list(pairs.values()))
@@ -242,7 +241,7 @@ def joint_space(
         config=config.for_placing(),
     )
     z = [space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides)]
-    # They meet in the middle of all rows: no dataset is the one that is right, and large ones move less.
+    # All datasets move, large ones less, because none is treated as the reference.
     total = sum(map(len, z))
     moves = local_shifts(z, [1 - len(rows) / total for rows in z], random_state, config)
     return replace(space, shifts=tuple(map(LocalShift, z, moves)))
@@ -251,7 +250,7 @@ def joint_space(
 def _to_typical_length(
     maps: Sequence[LinearMap], rows: Sequence[Any], config: MethodConfig
 ) -> tuple[LinearMap, ...]:
-    """The maps, divided by the typical length of what they bring the rows to if any length is kept."""
+    """The maps, divided by the typical length of the mapped rows if any length is kept."""
     if length_kept(maps[0].matrix.shape[1], config) == 0:
         return tuple(maps)
     scale = typical_length([m.apply(r) for m, r in zip(maps, rows, strict=True)], config)
@@ -265,7 +264,7 @@ def _balance(
     own_columns: bool,
     config: MethodConfig,
 ) -> float:
-    """How much signals count beside components; see `JointSpace`."""
+    """Balance of signals and components; see `JointSpace`."""
     known = knowing = 1.0
     if not own_columns:
         pairs = [
@@ -278,7 +277,7 @@ def _balance(
 
 
 def _explained(wanted: Array, given: Array) -> float:
-    """Share of the variance of `wanted` that `given` explains, less what as much noise would explain."""
+    """Adjusted share of the variance of `wanted` that `given` explains."""
     wanted, given = wanted - wanted.mean(axis=0), given - given.mean(axis=0)
     basis = scipy.linalg.orth(given)
     total, left = np.sum(wanted**2), len(wanted) - 1 - basis.shape[1]
@@ -289,7 +288,7 @@ def _explained(wanted: Array, given: Array) -> float:
 
 
 def _bridge(components: Array, mapped: Array, wanted: Array, pairing: Any, config: MethodConfig) -> LinearMap:
-    """Ridge regression of what `mapped` lacks on the components, over the anchors."""
+    """Ridge regression of ``wanted − mapped`` on the components, over the anchors."""
     mass = np.asarray(pairing.sum(axis=0)).ravel()
     paired = np.flatnonzero(mass > 0)
     x = components[paired]

@@ -1,16 +1,16 @@
-r"""Rows projected onto the tangent planes that their neighbours span, so that graphs see less of their noise.
+r"""Rows projected onto the tangent planes of their neighbours, to reduce noise before graphs are built.
 
-Around a row the manifold is nearly a plane, which its neighbours determine: with C their coordinates
-less their mean and μ the mean of the eigenvalues of ``G = C Cᵀ``, directions in which the
-neighbourhood extends by more than the average are kept and others are removed, by the smooth filter
+Around a row the manifold is nearly a plane, which its neighbours determine. With C their coordinates minus
+their mean and μ the mean eigenvalue of ``G = C Cᵀ``, directions in which the neighbourhood extends by more
+than the average are kept and others are removed by the smooth filter
 
 .. math:: f(G) = G^4 \, (G^4 + μ^4 I)^{-1},
 
-whose dimension follows from the data: two on a surface, some ten among images.
+whose dimension follows from the data: two on a surface, about ten for images.
 
-Where datasets meet, they often differ in a direction of their own, which would look like the widest of
-all. C is then taken relative to the datasets' means within the neighbourhood: a direction in which
-datasets differ, and their rows do not, is none of the manifold.
+Datasets that meet often still differ in one direction, which can be the widest of a neighbourhood. The rows
+of C are then centred per dataset within the neighbourhood: a direction in which datasets differ, but the rows
+of each do not, is not part of the manifold.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["neighbourhood", "project", "project_together"]
 
 
 _STEP = 256
-"""Rows projected at once: few enough that their matrices stay in the cache."""
+"""Number of rows projected at once: few enough that their matrices stay in the cache."""
 
 
 def neighbourhood(n: int, config: MethodConfig = DEFAULT) -> int:
-    """How many of n rows span a tangent plane, the row itself among them.
+    """How many of n rows span a tangent plane, including the row itself.
 
-    The more rows there are, the closer they lie, and the more of them can take part before the manifold
-    bends; the upper bound is one of cost.
+    The more rows there are, the closer they lie, and the more of them can be used before curvature matters;
+    the upper bound limits the cost.
     """
     least, most = config.tangent_bounds
     return min(n, int(np.clip(least * (n / 1000) ** (1 / 3), least, most)))
@@ -43,14 +43,14 @@ def neighbourhood(n: int, config: MethodConfig = DEFAULT) -> int:
 def project_together(
     parts: Sequence[Array], *, within: bool, config: MethodConfig = DEFAULT
 ) -> tuple[list[Array], Array]:
-    """Rows of several datasets projected onto the tangent planes of all, and where they were, in one matrix.
+    """Rows of several datasets projected onto the tangent planes of all, and the original rows in one matrix.
 
     Parameters
     ----------
     parts
         Rows of every dataset.
     within
-        Whether planes leave out directions in which only datasets differ.
+        Whether to remove directions in which only datasets differ.
     config
         Size of the neighbourhoods.
     """
@@ -67,16 +67,15 @@ def project(rows: Array, places: Array, batch: Array | None = None, config: Meth
     rows
         Rows to project, (m, d).
     places
-        Rows that span it, (n, d); `rows` themselves, or others among which `rows` are placed.
+        Rows that span the planes, (n, d): `rows` themselves, or rows among which `rows` are placed.
     batch
-        Number of the dataset that every place is of, where planes are to leave out differences between
-        datasets.
+        Dataset index of every row of `places`, if directions in which only datasets differ are to be removed.
     config
         Size of the neighbourhoods.
     """
     k = neighbourhood(len(places), config)
     indices = cpu.nearest(places, k, rows, exact=False)[1]
-    # Single precision, in which neighbours are sought too; its digits are spent on differences.
+    # Single precision, as in the neighbour search; centring first keeps the relevant digits.
     middle = places.mean(axis=0)
     places, centred = (places - middle).astype(np.float32), (rows - middle).astype(np.float32)
     member = None if batch is None else np.eye(int(batch.max()) + 1, dtype=places.dtype)[batch]
@@ -90,7 +89,7 @@ def project(rows: Array, places: Array, batch: Array | None = None, config: Meth
         gram = (near @ near.transpose(0, 2, 1)).astype(np.float64)
         seen = (near @ (centred[some, None] - mean).transpose(0, 2, 1)).astype(np.float64)
         average = np.trace(gram, axis1=1, axis2=2)[:, None, None] / k
-        average[average == 0] = 1  # all neighbours coincide, and nothing is seen of the row
+        average[average == 0] = 1  # all neighbours coincide; the projection is their mean
         gram /= average
         square = gram @ gram
         weights = np.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
@@ -101,18 +100,20 @@ def project(rows: Array, places: Array, batch: Array | None = None, config: Meth
 
 
 def _means(near: Array, member: Array | None) -> tuple[Array, Array]:
-    """Mean of every neighbourhood, (m, 1, d), and the centres its rows are taken relative to.
+    """Mean of every neighbourhood, (m, 1, d), and the centres that are subtracted from its rows.
 
-    The centre is that mean, or where datasets matter, the mean of the row's own dataset there. The more
-    datasets a neighbourhood is of, the less would be left of it, up to nothing where all its rows are of
-    different ones. So the datasets' means count by the share of its dimensions that would be left.
+    The centre is that mean, or the mean of the row's own dataset in the neighbourhood if datasets are
+    distinguished. Centring per dataset removes one dimension per dataset in the neighbourhood, and everything
+    if all rows are from different datasets. The means of the datasets are therefore weighted by the share of
+    dimensions that remains.
 
     Parameters
     ----------
     near
         Neighbourhoods, (m, k, d).
     member
-        1 where a row is of a dataset and else 0, (m, k, number of datasets); None if datasets do not matter.
+        1 if a row belongs to a dataset, otherwise 0, (m, k, number of datasets); None if datasets are not
+        distinguished.
     """
     if member is None:
         mean = near.mean(axis=1, keepdims=True)

@@ -4,7 +4,7 @@ r"""Spectral signals to an alignment: bandlimited correlation and rotation (Sec.
     C_{ij} = w_{ij} ⟨\hat x_i, \hat y_j⟩, \qquad C = U Σ V^T, \qquad T = U V^T
 
 where ``x̂_i`` holds harmonic i's Fourier coefficient of every signal. Several datasets are aligned
-pair by pair (Alg. MultiAlignment); `harmonicalign.paper.joint` then lays them into one space.
+pair by pair (Alg. MultiAlignment); `harmonicalign.paper.joint` then maps them into one space.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["Alignment", "MultiAlignment", "align", "calibrate", "multi_align", "
 
 @dataclass(frozen=True)
 class Alignment:
-    """How the harmonics of two datasets relate.
+    """Alignment of the harmonics of two datasets.
 
     Attributes
     ----------
     harmonics
-        The two datasets' harmonics.
+        Harmonics of the two datasets.
     products
-        Inner products ``⟨x̂_i, ŷ_j⟩`` of the spectral signals before band-limiting, (k_x, k_y).
+        Inner products ``⟨x̂_i, ŷ_j⟩`` of the spectral signals before bandlimiting, (k_x, k_y).
     band_weights
         The weights ``w_ij`` of Eqn. 2, (k_x, k_y).
     rotation
@@ -43,7 +43,7 @@ class Alignment:
     singular_values
         Of the bandlimited correlation, largest first.
     rank
-        How many directions the correlation determines numerically.
+        Numerical rank of the correlation: the number of directions that it determines.
     """
 
     harmonics: tuple[Harmonics, Harmonics]
@@ -77,7 +77,7 @@ class MultiAlignment:
     Attributes
     ----------
     harmonics
-        Every dataset's harmonics.
+        Harmonics of every dataset.
     pairs
         ``pairs[i, j]`` with i < j aligns dataset i with dataset j.
     """
@@ -95,15 +95,15 @@ class MultiAlignment:
 
 
 def calibrate(harmonics: Sequence[Harmonics]) -> tuple[Harmonics, ...]:
-    """Bring the frequencies of several datasets to one diffusion time.
+    """Calibrate the frequencies of several datasets, so that their eigenvalues are comparable.
 
-    An eigenvalue says how much a harmonic fades in one step, and with nearest-neighbour bandwidths
-    a step is shorter the more rows there are. Raising each spectrum to the power that makes the
-    mean logarithms agree lets all diffusions run for the same time, so that like frequencies have
-    like eigenvalues. The common value is the geometric mean, hence no dataset is special.
+    An eigenvalue is the factor by which a harmonic decays in one step, and with nearest-neighbour bandwidths
+    a step is shorter the more rows there are. Raising each spectrum to the power that makes the mean
+    logarithms equal lets all diffusions run for the same time, so that equal frequencies have equal
+    eigenvalues. The common value is the geometric mean, so no dataset is preferred.
     """
     k = min(h.k for h in harmonics)
-    # Eigenvalue 1 (components) and non-positive ones carry no time scale.
+    # Eigenvalues of 1 (separate components) and non-positive ones determine no time scale.
     rates = []
     for h in harmonics:
         usable = h.eigenvalues[:k]
@@ -144,15 +144,15 @@ def align(
     first_band
         See `harmonicalign.bandlimiting_weights`.
     feature_weights
-        A weight ≥ 0 per signal; by default all count alike, as in the paper.
+        A weight ≥ 0 per signal; equal by default, as in the paper.
     complete
-        What to do with directions that the correlation does not determine (fewer signals than
-        harmonics): True completes the rotation, see `orthogonalize`; False leaves them out.
+        Treatment of directions that the correlation does not determine (fewer signals than harmonics): True
+        completes the rotation, see `orthogonalize`; False omits them.
 
     Returns
     -------
     alignment
-        The correlation and the rotation ``T`` that takes x's coordinates to y's.
+        The correlation and the rotation ``T`` that takes coordinates of x to those of y.
     """
     x, y = check_data("x", x), check_data("y", y)
     if x.shape[1] != y.shape[1]:
@@ -193,10 +193,10 @@ def align_spectra(
 def orthogonalize(c: Array, *, complete: bool = True) -> tuple[Array, Array, int]:
     """Nearest orthogonal matrix to C: ``T = U Vᵀ`` (Sec. 4.2).
 
-    Where C has numerical rank r below its smaller side, its SVD leaves the rest of T to chance.
-    With `complete`, the rest pairs the undetermined directions of the two sides in the order of
-    their frequency: among all completions, the one closest to the identity. Without it, T is the
-    partial isometry ``U_r V_rᵀ`` that sends undetermined directions to zero.
+    If C has a numerical rank r below its smaller side, the SVD leaves the rest of T undetermined. With
+    `complete`, the rest pairs the undetermined directions of the two sides in the order of their frequency:
+    among all completions, the one closest to the identity. Without it, T is the partial isometry
+    ``U_r V_rᵀ`` that maps undetermined directions to zero.
 
     Returns
     -------
@@ -255,9 +255,9 @@ def multi_align(
 def joint_signal_basis(signals: Sequence[Any], rank: int | None = None, random_state: Any = 0) -> Array:
     """A common orthonormal basis for the rows of all signals, (columns, rank).
 
-    Projecting every dataset's signals on one basis of the rows' span keeps all inner products
-    between them, so it changes no correlation while the rank is at least min(d, N) (Appendix A.3);
-    separate bases would destroy the correspondence of the columns.
+    Projecting the signals of every dataset on one basis of the span of the rows preserves all inner products
+    between them, so it changes no correlation if the rank is at least min(d, N) (Appendix A.3). Separate
+    bases would destroy the correspondence of the columns.
     """
     from sklearn.utils.extmath import randomized_svd
 

@@ -19,7 +19,7 @@ __all__ = ["bandlimiting_weights", "itersine_windows"]
 
 
 _MOST_BANDS = 10_000
-"""More bands than any spectrum has eigenvalues let nothing correlate, and only fill the memory."""
+"""Maximum number of bands; with more, hardly any two eigenvalues share a band."""
 
 
 def itersine_windows(eigenvalues: Array, n_bands: int) -> Array:
@@ -28,8 +28,8 @@ def itersine_windows(eigenvalues: Array, n_bands: int) -> Array:
     Parameters
     ----------
     eigenvalues
-        Eigenvalues λ of the diffusion operator, (k,). Adaptive bandwidths and dropped weights can
-        push the least of them below 0 and rounding the largest above 1: they count as 0 and 1.
+        Eigenvalues λ of the diffusion operator, (k,). Adaptive bandwidths and dropped weights can make the
+        smallest negative, and rounding the largest greater than 1; they are clipped to 0 and 1.
     n_bands
         The number ℓ ≥ 1 of bands.
 
@@ -59,11 +59,11 @@ def itersine_windows(eigenvalues: Array, n_bands: int) -> Array:
 
 
 def bandlimiting_weights(lx: Array, ly: Array, n_bands: int, first_band: int = 0) -> Array:
-    r"""Weights ``w_ij`` that let only harmonics of like frequency correlate (Eqn. 2).
+    r"""Weights ``w_ij`` that let only harmonics of similar frequency correlate (Eqn. 2).
 
     .. math:: w_{ij} = \sum_{ξ} w_ξ(λ^X_i)\, w_ξ(λ^Y_j)
 
-    The weight is 1 where the two eigenvalues agree and 0 where they are 2/ℓ or more apart.
+    The weight is 1 if the two eigenvalues are equal and 0 if they differ by 2/ℓ or more.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The published method as a fitted model: from datasets to coordinates, and where new rows go."""
+"""The published method as a fitted model: coordinates of all datasets, and the placement of new rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PaperModel:
 
     method: ClassVar[str] = "paper"
 
-    # What only the default method learns or measures.
+    # Attributes of the default method only.
     correspondence: ClassVar[None] = None
     significance: ClassVar[None] = None
 
@@ -51,11 +51,11 @@ class PaperModel:
     t: float
 
     def coordinates(self) -> list[Array]:
-        """Aligned coordinates of every dataset's rows."""
+        """Aligned coordinates of the rows of every dataset."""
         return [self._rotate(i, h.phi) for i, h in enumerate(self.harmonics)]
 
     def place(self, i: int, rows: Any, signals: Any) -> Array:
-        """Coordinates of rows of dataset i, by Nyström's extension of its harmonics."""
+        """Coordinates of rows of dataset i, by the Nyström extension of its harmonics."""
         h = self.harmonics[i]
         return self._rotate(i, h.extend(h.graph.extend(self.reductions[i].apply(rows))))
 
@@ -68,17 +68,17 @@ class PaperModel:
         return self.place(i, rows, signals)
 
     def joint_geometry(self, seed: int) -> Joint:
-        """Graph and harmonics over the aligned coordinates of all datasets."""
+        """Graph and harmonics of the aligned coordinates of all datasets."""
         return joint_geometry(self.coordinates(), random_state=seed)
 
     def confidence(self, datasets: Sequence[Any], signals: Sequence[Any], seed: int) -> None:
-        """None: the method has no measure of its own of how well datasets support each row's place."""
+        """None: the published method defines no confidence of rows."""
 
     def parent_of(self, i: int) -> None:
-        """None: all pairs of datasets are aligned alike."""
+        """None: all pairs of datasets are aligned, without a tree."""
 
     def pair_of(self, i: int) -> None:
-        """None: no pair is aligned by the default."""
+        """None: no pair is aligned by the default method."""
 
     def significance_of(self, i: int) -> None:
         """None: nothing is tested."""
@@ -88,7 +88,7 @@ class PaperModel:
         return []
 
     def slim(self) -> PaperModel:
-        """Only what places rows: without the graphs' kernels."""
+        """The part of the model that places rows, without the kernels of the graphs."""
         bare = [replace(h, graph=replace(h.graph, kernel=None)) for h in self.harmonics]
         return replace(self, harmonics=tuple(bare))
 
@@ -118,13 +118,13 @@ def fit_paper(
     names
         Their names, for messages.
     options
-        What the user asked for.
+        Options of the user.
     signal_pca
-        Rank of a joint projection of the signals; None for none.
+        Rank of a joint projection of the signals, or None.
     common
-        Whether rotations into one common frame are wanted.
+        Whether to compute rotations into one common frame.
     progress
-        Told of every stage.
+        Receives every stage.
     """
     settings, kernel, seed, first_band = options.settings, options.kernel, options.seed, options.first_band
     reductions, found = [], []

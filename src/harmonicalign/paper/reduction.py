@@ -1,4 +1,4 @@
-"""Principal components of a representation, for dense and sparse data alike."""
+"""Principal components of a representation, for dense and sparse data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Reduction", "leading_axes", "reduce_rows"]
 
 @dataclass(frozen=True)
 class Reduction:
-    """A projection on principal axes, or none at all.
+    """A projection on principal axes, or no reduction.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ def reduce_rows(x: Any, n_components: int | None, random_state: Any = 0) -> tupl
     x
         Rows by columns, dense or CSR.
     n_components
-        How many; None, or no fewer than there are columns, means no reduction.
+        Number of components; None, or at least the number of columns or rows, means no reduction.
     random_state
         Seed of the randomised solver, used for large and wide data.
     """
@@ -61,7 +61,7 @@ def reduce_rows(x: Any, n_components: int | None, random_state: Any = 0) -> tupl
 
     solver = "covariance_eigh" if d <= 1500 and n >= d else "arpack" if sp.issparse(x) else "randomized"
     pca = PCA(n_components, svd_solver=solver, random_state=random_state_from(random_state))
-    # Where nothing varies, any axes will do, and shares of the variance, which are not used, are 0/0.
+    # If nothing varies, any axes are valid, and the shares of variance, which are not used, are 0/0.
     with np.errstate(divide="ignore", invalid="ignore"):
         try:
             pca.fit(x)
@@ -73,10 +73,10 @@ def reduce_rows(x: Any, n_components: int | None, random_state: Any = 0) -> tupl
 
 
 def leading_axes(x: Array, k: int, random_state: int = 0) -> Array:
-    """Leading right singular vectors of a plain matrix, (columns, k), without centring.
+    """Leading right singular vectors of a dense matrix, (columns, k), without centring.
 
-    Small matrices are decomposed through the smaller Gram matrix, others by randomised subspace
-    iteration, which is several times quicker and finds the leading axes as well.
+    Small matrices are decomposed through the smaller Gram matrix, others by randomised subspace iteration,
+    which is several times faster and as accurate for the leading axes.
     """
     n, d = x.shape
     k = min(k, n, d)

@@ -1,4 +1,4 @@
-"""What aligned coordinates are for: labels and values transferred, features corrected, denoised and imputed.
+"""Uses of aligned coordinates: transfer of labels and values; correction, denoising, imputation of features.
 
-It knows coordinates and values over their rows, not how the coordinates were found.
+It uses coordinates and values on their rows only, and is independent of the alignment method.
 """

@@ -1,4 +1,4 @@
-"""Calibration by held-out source rows: probabilities from scores, spread from variances."""
+"""Calibrated probabilities from scores, and spreads from variances, fitted on held-out source rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDS = 5
 """Number of folds in which rows are held out."""
 
 _MOST_CALIBRATED = 5000
-"""Maximum number of source rows used for calibration: enough to fit two numbers."""
+"""Maximum number of source rows used for calibration: enough to fit two parameters."""
 
 _FLOOR = 1e-3
 """Added to votes before their logarithm is taken: a class without a vote is unlikely, not impossible."""
@@ -47,9 +47,9 @@ def _probabilities(scores: Array, beta: float, eta: float) -> Array:
 
 
 def fit_scale(scores: Array, truth: Array) -> tuple[float, float, float]:
-    """β and η under which the truth is likeliest, and its mean negative log likelihood with them.
+    """Mean negative log likelihood at its minimum, and the β and η of maximum likelihood.
 
-    Two pseudo-observations, one certain hit and one certain miss, keep both finite if no prediction is wrong.
+    Two pseudo-observations, one right and one wrong, keep both finite if no prediction is wrong.
     """
     n, n_classes = scores.shape
     at = (np.arange(n), truth)
@@ -66,7 +66,7 @@ def fit_scale(scores: Array, truth: Array) -> tuple[float, float, float]:
 
 
 def _bounded(x: Array) -> tuple[float, float]:
-    """β in [e⁻⁵, e⁵] and η in (0, 1) from two free numbers."""
+    """β in [e⁻⁵, e⁵] and η in (0, 1) from two unbounded parameters."""
     return float(np.exp(np.clip(x[0], -5, 5))), float(1 / (1 + np.exp(-np.clip(x[1], -15, 15))))
 
 
@@ -83,7 +83,7 @@ def calibrated_spread(variance: Array, tested: Array, errors: Array) -> Array:
 
 
 def _variance_law(variance: Array, squares: Array) -> tuple[float, float]:
-    """The a, b ≥ 0 of ``squares ≈ a · variance + b``, each row weighted by how precisely it should hold.
+    """The a, b ≥ 0 of ``squares ≈ a · variance + b``, with rows weighted by their expected precision.
 
     The spread of a squared error is proportional to its expectation, so unweighted least squares would be
     dominated by the noisiest rows.

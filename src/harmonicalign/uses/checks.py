@@ -1,4 +1,4 @@
-"""Validation of rows with labels or values; classes as numbers and back."""
+"""Validation of rows, labels and values; conversion between classes and their indices."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _LARGEST = 1e100
 
 
 def coordinates(name: str, x: MatrixLike) -> Array:
-    """Aligned coordinates as an array, or an error that says what is wrong."""
+    """Aligned coordinates as a dense array; raises an error for other input."""
     if sp.issparse(x):
         raise ValueError(f"{name} is sparse; pass the aligned coordinates")
     return np.asarray(check_rows(name, x), dtype=np.float64)
 
 
 def same_width(rows: Array, new: Array) -> None:
-    """Refuse source and target that are not in one space."""
+    """Check that source and target have the same number of columns."""
     if rows.shape[1] != new.shape[1]:
         raise ValueError(
             f"target has {new.shape[1]} columns but source has {rows.shape[1]}; "
@@ -47,7 +47,7 @@ def same_width(rows: Array, new: Array) -> None:
 
 
 def stacked(source: MatrixLike | Sequence[MatrixLike], given: object, name: str) -> tuple[Array, list[Any]]:
-    """Rows of all sources stacked, and what was given for each source."""
+    """Rows of all sources stacked, and the labels or values of each source."""
     if not (isinstance(source, list | tuple) and len(source) and np.ndim(source[0]) == 2):
         rows = [coordinates("source", source)]
         parts: list[Any] = [given]
@@ -74,7 +74,7 @@ def stacked(source: MatrixLike | Sequence[MatrixLike], given: object, name: str)
 
 
 def _length(part: object) -> int | None:
-    """Number of rows of anything that has rows."""
+    """Number of rows, or None if there are no rows."""
     if hasattr(part, "shape"):
         return int(part.shape[0]) if len(part.shape) else None
     return len(part) if hasattr(part, "__len__") and not isinstance(part, str) else None
@@ -99,7 +99,7 @@ def _missing(label: object) -> bool:
 
 
 def encoded(labels: Sequence[object], n: int) -> tuple[Array, Array]:
-    """The classes, sorted where they can be, and the number of every row's class (−1: none)."""
+    """The classes, sorted if possible, and the class index of every row (−1: none)."""
     try:
         found = {label: None for label in labels if not _missing(label)}
     except TypeError as error:
@@ -117,7 +117,7 @@ def encoded(labels: Sequence[object], n: int) -> tuple[Array, Array]:
 
 
 def _array_of(names: list[Any]) -> Array:
-    """A plain array of one type (text, integers, floats, booleans), else an array of objects."""
+    """An array of one type (text, integers, floats, booleans) if possible, otherwise of dtype object."""
     if any(all(isinstance(v, kind) for v in names) for kind in (str, bool)) or all(
         isinstance(v, int | float) and not isinstance(v, bool) for v in names
     ):
@@ -128,11 +128,11 @@ def _array_of(names: list[Any]) -> Array:
 
 
 def named(classes: Array, best: Array, unsure: Array | None) -> Array:
-    """Labels from class numbers; `unsure` rows are unassigned."""
+    """Labels from class indices; `unsure` rows are unassigned."""
     labels = classes[best]
     if unsure is None:
         return np.asarray(labels)
-    # Numbers and text share no plain type; the type must not depend on whether any row is unassigned.
+    # Numbers and text need dtype object; the dtype must not depend on whether any row is unassigned.
     width = f"<U{max(len(UNASSIGNED), labels.dtype.itemsize // 4)}" if labels.dtype.kind == "U" else object
     labels = labels.astype(width)
     labels[unsure] = UNASSIGNED
@@ -140,7 +140,7 @@ def named(classes: Array, best: Array, unsure: Array | None) -> Array:
 
 
 def value_columns(parts: Sequence[Matrix], n: int) -> tuple[Array, bool]:
-    """Values of all sources as columns, and whether they came as one plain column."""
+    """Values of all sources as columns, and whether they were given as one-dimensional arrays."""
     tables = []
     for part in parts:
         part = part.toarray() if sp.issparse(part) else part

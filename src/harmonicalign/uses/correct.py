@@ -1,12 +1,12 @@
-r"""Corrected features: every dataset's signals in the terms of a reference.
+r"""Corrected features: signals of every dataset in the units of a reference.
 
-Values go from one dataset's terms to another's by local quantiles: within a
-neighbourhood c of the joint space, the value at rank p becomes the reference's value at rank p,
+Values are mapped to the reference by local quantiles: within a neighbourhood c of the common space, the value
+at rank p becomes the value of the reference at rank p,
 
 .. math:: x' = \sum_c u_c\, Q^{ref}_{c}\left(F_{c}(x)\right)
 
-with u a row's membership of the neighbourhoods. Neighbourhoods that only one dataset occupies are
-ignored, whereas matching the quantiles of whole datasets would use them.
+with u the membership of a row in the neighbourhoods. Neighbourhoods with rows of only one dataset are not
+used; matching the quantiles of whole datasets cannot make this distinction.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _MEMBERSHIPS = 3
 """Number of neighbourhoods that a row belongs to."""
 
 _MOST_TILT = 1.5
-"""Maximum factor by which memberships are adjusted towards the reference's composition."""
+"""Maximum factor by which memberships are adjusted towards the composition of the reference."""
 
 _FEWEST_ROWS = 10
 """Minimum number of rows (by weight) of either dataset for a neighbourhood to be used."""
 
 _LEAST_WEIGHT = 0.05
-"""Minimum weight of a row: confidence is also low in a dense region next to a sparse one."""
+"""Minimum weight of a row, because confidence is also low in a dense region next to a sparse one."""
 
 
 def correct(
@@ -55,31 +55,31 @@ def correct(
     n_clusters: int | str = "auto",
     random_state: RandomState = 0,
 ) -> list[Matrix]:
-    """The signals of every dataset in the terms of one of them, in original units.
+    """Correct the signals of every dataset to the units of a reference dataset.
 
-    Within overlapping neighbourhoods of the joint space, quantiles of a dataset are mapped to those
-    of the reference; a row's value is the mean over its neighbourhoods. Where either dataset has
-    too few confident rows, entries move as entries of the same value do elsewhere. Each
-    column's displacements are shrunk by the share of them that two samples of one distribution
-    would show, so datasets that do not differ stay exactly as they are.
+    Within overlapping neighbourhoods of the common space, quantiles of a dataset are mapped to those of the
+    reference; the value of a row is the mean over its neighbourhoods. Where either dataset has too few rows
+    of high confidence, entries move like entries of the same value elsewhere. The displacements of each
+    column are shrunk by the share that is expected between two samples of one distribution, so datasets that
+    do not differ remain unchanged.
 
-    Equal values (zeros, mostly) rank by a draw around their prediction from the joint coordinates,
-    so that many equal values at the limit of detection can spread out.
+    Equal values (mostly zeros) are ranked by a random draw around their prediction from the joint
+    coordinates, so that many equal values at the detection limit can spread.
 
     Parameters
     ----------
     signals
-        Every dataset's columns, all dense or all sparse. Of sparse data only the stored entries
-        count and change: zeros stay zeros.
+        Signals of every dataset, all dense or all sparse. Of sparse data only the stored entries are used
+        and change; zeros remain zeros.
     coordinates
-        Joint coordinates of every dataset's rows.
+        Joint coordinates of the rows of every dataset.
     reference
-        Number of the dataset in whose terms to express all others; it comes back unchanged.
+        Index of the reference dataset, which is returned unchanged.
     confidence
         Confidence of each row, in [0, 1]; by default `row_confidence`.
     n_clusters
-        Number of neighbourhoods; "auto" is a quarter of the root of the smallest number of rows,
-        and at most 50. More of them follow finer differences, and more noise.
+        Number of neighbourhoods; "auto" is a quarter of the square root of the smallest number of rows, and
+        at most 50. More neighbourhoods follow finer differences and more noise.
     random_state
         Seed of the neighbourhoods and of the ranks within ties.
 
@@ -171,7 +171,7 @@ def _tie_breaks(
 ) -> Array:
     """A draw for each entry around its ridge prediction from the joint coordinates.
 
-    The prediction alone would make tied rows more similar than other rows are.
+    The prediction alone would reduce the variance within ties.
     """
     z = np.c_[side.coordinates, np.ones(len(side.coordinates))]
     block = sp.csc_matrix((values, (row, column)), shape=(len(z), width))
@@ -183,7 +183,7 @@ def _tie_breaks(
 
 
 def _displacement(side: _Side, own: _Ranks, target: _Ranks, k: int) -> Array:
-    """What to add to every entry."""
+    """Displacement of every entry."""
     if not len(target.value) or not len(own.value):
         return np.zeros(len(own.values))
     # One interpolation for all segments: ranks in segment s lie in [2s, 2s + 1].
@@ -211,8 +211,8 @@ def _displacement(side: _Side, own: _Ranks, target: _Ranks, k: int) -> Array:
 def _beyond_chance(own: _Ranks, moved: Array, target_total: Array, known: Array, k: int) -> Array:
     """For every segment, the share of its column's displacement that sampling does not explain.
 
-    Quantiles of samples of n and m rows of one distribution of variance σ² differ by about
-    2σ²(1/n + 1/m) in the mean square.
+    The mean squared difference between quantiles of samples of n and m rows of one distribution of variance
+    σ² is about 2σ²(1/n + 1/m).
     """
 
     def mean(values: Array) -> Array:
@@ -248,23 +248,24 @@ def _memberships(coordinates: Array, centres: Array) -> tuple[Array, Array]:
     """The neighbourhoods nearest to each row, and its memberships, which sum to one."""
     distances, cluster = cpu.nearest(centres, min(len(centres), _MEMBERSHIPS), coordinates)
     excess = distances**2 - distances[:, :1] ** 2
-    # A typical row belongs to its second neighbourhood a little less than to its first.
+    # With this scale, a typical row belongs to its second neighbourhood slightly less than to its first.
     scale = 2 * float(np.median(excess[:, min(1, len(centres) - 1)]))
     weights = np.exp(-excess / max(scale, np.finfo(np.float64).tiny))
     return cluster, weights / weights.sum(axis=1, keepdims=True)
 
 
 def _shares(cluster: Array, membership: Array, weight: Array, k: int) -> Array:
-    """Share of a dataset's rows, by weight, in each of k neighbourhoods."""
+    """Share of the rows of a dataset, by weight, in each of k neighbourhoods."""
     mass = np.bincount(cluster.ravel(), (membership * weight[:, None]).ravel(), minlength=k)
     return np.asarray(mass / weight.sum())
 
 
 def _balanced(cluster: Array, membership: Array, weight: Array, shares: Array) -> Array:
-    """Memberships adjusted so that the neighbourhoods have the reference's shares, within bounds.
+    """Memberships adjusted so that the neighbourhoods have the shares of the reference, within bounds.
 
-    Alignment leaves datasets slightly shifted, and rows between two neighbourhoods then lean to one
-    of them. The bounded adjustment corrects that and does not change rows that clearly belong to one.
+    Small shifts between datasets remain after alignment, so rows between two neighbourhoods are biased
+    towards one of them. The bounded adjustment corrects this and hardly affects rows that clearly belong to
+    one.
     """
     tilt, tilted, most = np.ones(len(shares)), membership, _MOST_TILT
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""Averages over near rows of all datasets: denoising by diffusion, imputation from another dataset."""
+"""Averages over neighbouring rows of all datasets: denoising by diffusion, imputation across datasets."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _CHUNK_ENTRIES = 2_000_000
 """Number of entries in a chunk of columns."""
 
 _MOST_STEPS = 10_000
-"""Maximum number of steps; after these, every column is constant."""
+"""Maximum number of diffusion steps."""
 
 _DOUBT = (0.7, 0.9)
-"""Confidence at which the weight of a row is zero, and at which it is one; linear in between."""
+"""Confidence at which the weight of a row is 0, and at which it is 1; linear in between."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Imputation:
     values
         (n_target, d), dense.
     correlation, rmse
-        Of every feature, between the source's values and their prediction from its other rows. They
-        hold for targets as close to the source's rows as those are to each other. The correlation of a
-        constant feature is NaN.
+        For every feature, correlation and root mean square error between the values of the source and their
+        prediction from its other rows. They hold for targets as close to the rows of the source as those are
+        to each other. The correlation of a constant feature is NaN.
     """
 
     values: Array
@@ -66,18 +66,18 @@ class Imputation:
 def balanced_transitions(
     coordinates: Sequence[Array], *, confidence: Sequence[Array] | None = None, n_neighbors: int = 10
 ) -> sp.csr_matrix:
-    """A diffusion over the rows of all datasets in which each row draws equally on every dataset.
+    """Diffusion operator on the rows of all datasets in which every dataset has equal weight.
 
-    On a plain neighbour graph, neighbours are mostly of the same dataset wherever some difference
-    remains, and diffusion preserves it. Here each pair of datasets has its own Gaussian kernel of nearest
-    neighbours, balanced (Sinkhorn) so that all rows contribute in proportion to their confidence:
-    where datasets are samples of one population, their means then agree after a single step. The
-    lower the confidence of a row, the less weight it puts on other datasets than its own.
+    On an ordinary neighbour graph, neighbours are mostly of the same dataset wherever a difference remains,
+    and diffusion preserves it. Here each pair of datasets has its own Gaussian kernel of nearest neighbours,
+    balanced (Sinkhorn) so that all rows contribute in proportion to their confidence: if datasets are samples
+    of one population, their means then agree after a single step. The lower the confidence of a row, the
+    less weight it puts on other datasets.
 
     Parameters
     ----------
     coordinates
-        Joint coordinates of every dataset's rows.
+        Joint coordinates of the rows of every dataset.
     confidence
         Confidence of each row, in [0, 1]; by default `row_confidence`.
     n_neighbors
@@ -86,7 +86,7 @@ def balanced_transitions(
     Returns
     -------
     transitions
-        (n, n) over the rows of all datasets, one after another; rows sum to one.
+        (n, n) for the rows of all datasets, one dataset after another; rows sum to one.
     """
     places = check_coordinates(coordinates)
     n_neighbors = check_integer("n_neighbors", n_neighbors, minimum=1)
@@ -115,10 +115,10 @@ def denoise(values: MatrixLike, transitions: Matrix, *, t: int | str = "auto", m
     transitions
         (n, n), rows sum to one: from `balanced_transitions`, or ``Graph.transitions``.
     t
-        Steps. "auto" is the first whose change is less than 5 % of what the columns varied after
-        one step (root mean squares over at most 100 columns, each scaled to variance 1).
+        Number of steps. "auto" is the first step that changes the columns by at most 5 % of their variation
+        after one step (root mean squares over at most 100 columns, each scaled to variance 1).
     max_t
-        The most steps that "auto" takes.
+        Maximum number of steps for "auto".
 
     Returns
     -------
@@ -146,16 +146,16 @@ def denoise(values: MatrixLike, transitions: Matrix, *, t: int | str = "auto", m
 
 
 def impute(values: MatrixLike, source: Array, target: Array, *, n_neighbors: int = 15) -> Imputation:
-    """Features not measured in the target, from the nearest source rows in the joint space.
+    """Unmeasured features of the target, predicted from neighbouring rows of the source in the common space.
 
     Parameters
     ----------
     values
-        Features of the source's rows, (n_source, d), dense or sparse. The result is dense.
+        Features of the rows of the source, (n_source, d), dense or sparse. The result is dense.
     source, target
-        Joint coordinates of the rows of either dataset.
+        Joint coordinates of the rows of the two datasets.
     n_neighbors
-        How many of the source's rows to average over, with Gaussian weights.
+        Number of rows of the source to average over, with Gaussian weights.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def impute(values: MatrixLike, source: Array, target: Array, *, n_neighbors: int
 
 
 def _kernel(rows: Array, queries: Array | None, k: int) -> sp.csr_matrix:
-    """Gaussian weights of each query's k nearest rows; without queries, of each row's nearest others."""
+    """Gaussian weights of the k nearest rows of each query; without queries, of the nearest other rows."""
     k = min(k, len(rows) - (queries is None))
     distances, indices = cpu.nearest(rows, k, queries)
     scale = np.maximum(distances[:, -1:], np.finfo(np.float64).tiny)
@@ -234,14 +234,14 @@ def _even_chunks(d: int, n: int) -> Iterator[slice]:
 
 
 def plain(block: Matrix) -> Array:
-    """A dense or sparse matrix as a plain array."""
+    """A dense or sparse matrix as a dense array."""
     return np.asarray(block.toarray() if sp.issparse(block) else block)
 
 
 def check_coordinates(
     coordinates: Sequence[Array], n_rows: Sequence[int] | None = None, names: Sequence[str] | None = None
 ) -> list[Array]:
-    """Joint coordinates of every dataset as plain arrays of one width."""
+    """Joint coordinates of every dataset as dense arrays with equally many columns."""
     names = names or [f"coordinates[{i}]" for i in range(len(coordinates))]
     places = [plain(check_rows(n, z)).astype(np.float64) for n, z in zip(names, coordinates, strict=True)]
     if not places:

@@ -1,15 +1,16 @@
-r"""Labels and values transferred from annotated datasets to another one, with calibrated confidence.
+r"""Transfer of labels and values between datasets, with calibrated probabilities.
 
-Everything happens in the aligned coordinates. Three ways to vote:
+All computations are in aligned coordinates. There are three methods:
 
 - "knn": the k nearest source rows of a target row vote with weights :math:`e^{-(d/ε)^2}`, ε the
   distance to the k/2-th of them.
-- "diffusion": the labels spread over a graph of all rows with the source rows clamped, which is
-  :math:`F_U = (I - P_{UU})^{-1} P_{UL} Y_L`: where a walk from a row first meets a labelled one.
+- "diffusion": label propagation on a graph of all rows with fixed source rows,
+  :math:`F_U = (I - P_{UU})^{-1} P_{UL} Y_L`: the expected label of the first labelled row that a random walk
+  reaches.
 - "svm": a linear support vector machine, one class against the rest.
 
 Scores s become probabilities as :math:`p_c = (1 - η)\, e^{β s_c} / \sum_{c'} e^{β s_{c'}} + η / C`. The two
-numbers β and η are those under which the source's own labels, each predicted without itself, are most likely.
+parameters β and η maximise the likelihood of the labels of the source, each predicted from the other rows.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ __all__ = ["UNASSIGNED", "LabelTransfer", "ValueTransfer", "transfer_labels", "t
 
 
 _SUPPORT = (0.65, 0.95)
-"""Confidence of a row (argument `support`) at which the source certainly lacks, or has, its class.
+"""Confidence of a row (`support`) up to which the source lacks its class, and from which it has it.
 
-Measured on MNIST with digits taken out of the source: 0.67 to 0.90 for rows of those digits (median 0.73),
-0.94 or more for 95 % of the others.
+Measured on MNIST with some digits removed from the source: 0.67 to 0.90 for rows of those digits (median
+0.73), 0.94 or more for 95 % of the others.
 """
 
 _COMMON = 0.3
-"""A row is not an outlier if this share of the source's rows have their own neighbours farther away."""
+"""A row is no outlier if for this share of the source's rows neighbours are farther away than for the row."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,10 @@ class LabelTransfer:
     labels
         Label of every target row; "unassigned" below the threshold.
     confidence
-        Probability that the label is right (that of the likeliest class, also where it was not assigned).
+        Probability that the label is right (that of the most likely class, even if not assigned).
     probabilities
-        Probability of every class for every row, (n_target, n_classes). Rows sum to one, or to less
-        where a low confidence (`support`) suggests that the row belongs to none of these classes.
+        Probability of every class for every row, (n_target, n_classes). Rows sum to one, or to less if a low
+        confidence (`support`) indicates that the row may belong to none of these classes.
     classes
         The classes, in the order of the columns of `probabilities`.
     """
@@ -81,8 +82,8 @@ class ValueTransfer:
     values
         Expected value of every target row, in the shape of the source's values.
     spread
-        Expected root mean square error of each of them, of the same shape; NaN where a column has
-        too few known values to estimate it.
+        Expected root mean square error of each value, of the same shape; NaN if a column has too few known
+        values to estimate it.
     """
 
     values: Array
@@ -108,22 +109,23 @@ def transfer_labels(
     source
         Aligned coordinates of the labelled rows, or a list of such arrays, one per dataset.
     labels
-        One label per source row (a list of these where `source` is a list): text, numbers or
-        anything hashable. None, NaN, "" and "unassigned" mean that the row has none.
+        One label per source row (a list of such sequences if `source` is a list): text, numbers or anything
+        hashable. None, NaN, "" and "unassigned" mean that the row has no label.
     target
         Aligned coordinates of the rows to label.
     method
-        "knn", "diffusion" or "svm"; see the top of this module.
+        "knn", "diffusion" or "svm"; see `harmonicalign.uses.transfer`.
     n_neighbors
-        Rows that vote ("knn"), or that set the graph's bandwidth ("diffusion" without `transitions`).
+        Number of neighbours that vote ("knn"), or that determine the bandwidth of the graph ("diffusion"
+        without `transitions`).
     transitions
         For "diffusion": row-stochastic matrix over the rows of all sources in their order, then those
         of the target, then any others through which labels may flow. By default that of a kernel
         graph over source and target.
     support
         Confidence of each target row with respect to the source, in [0, 1], from `row_confidence`. Rows
-        far from the source may belong to a class that the source does not have, so a low confidence
-        lowers the probabilities of all classes: not at all at 0.95, and to zero at 0.65.
+        far from the source may belong to a class that the source lacks, so a low confidence reduces the
+        probabilities of all classes: from 0.95 (no reduction) to 0.65 (to zero).
     threshold
         Rows whose confidence is below this are "unassigned". None assigns every row.
     random_state
@@ -155,7 +157,7 @@ def transfer_labels(
     seen = _known_class(support, rows[known], new, n_neighbors, np.sort(np.concatenate(held)))
     reached = np.ones(len(new))
     if len(classes) == 1:
-        # There is no other class to confuse it with; only a low confidence can lower its probability.
+        # With one class, only a low confidence of the row can reduce its probability.
         best, probabilities = np.zeros(len(new), dtype=np.int64), np.ones((len(new), 1))
     else:
         if method == "svm":
@@ -193,15 +195,15 @@ def transfer_values(
     transitions: MatrixLike | None = None,
     random_state: RandomState = 0,
 ) -> ValueTransfer:
-    """Transfer numbers from one or several sources to a target.
+    """Transfer values from one or several sources to a target.
 
     Parameters
     ----------
     source
         Aligned coordinates of the rows with values, or a list of such arrays, one per dataset.
     values
-        A number per source row, or several columns of them (a list of these where `source` is a
-        list). NaN means missing; each column is transferred from the rows that have it.
+        One number per source row, or several columns (a list of such arrays if `source` is a list). NaN means
+        missing; each column is transferred from the rows that have it.
     target
         Aligned coordinates of the rows to predict.
     method
@@ -212,8 +214,8 @@ def transfer_values(
     Returns
     -------
     transfer
-        Values and their spread: the standard deviation among the rows they come from, scaled by two
-        numbers per column to match the errors made on held-out source rows.
+        Values and their spread: the standard deviation among the rows that vote, calibrated with two
+        parameters per column on held-out source rows.
 
     Examples
     --------
@@ -254,10 +256,11 @@ def transfer_values(
 
 
 def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tested: Array) -> Array:
-    """Probability that a row belongs to a class that the source has.
+    """Probability that a row belongs to a class of the source.
 
-    It is low only for rows of low confidence that are also farther from the source than the source's rows
-    are from each other: confidence alone also falls where one dataset is merely denser than the other.
+    It is low only for rows of low confidence that are also farther from the source than the rows of the
+    source are from each other, because confidence is also low where one dataset is only denser than the
+    other.
     """
     n = len(new)
     if support is None:
@@ -279,6 +282,6 @@ def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tes
 
 
 def _mean_and_variance(moments: Array, n_columns: int) -> tuple[Array, Array]:
-    """Mean and variance under the weights; rows that no weight reached get the overall mean."""
+    """Mean and variance under the weights; rows without weight get mean 0 and an infinite variance."""
     mean, square, mass = moments[:, :n_columns], moments[:, n_columns:-1], moments[:, -1:]
     return mean, np.where(mass > 0, np.maximum(square - mean**2, 0), np.inf)

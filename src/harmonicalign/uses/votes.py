@@ -1,4 +1,4 @@
-"""Three classifiers for new and for held-out rows: nearest rows, random walks, support vectors."""
+"""Votes on new and held-out rows: nearest neighbours, random walks, support vector machine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["diffusion", "knn", "nearest_others", "svm", "walk_over"]
 
 
 _PENALTIES = (0.2, 1.0, 5.0)
-"""Values of the SVM's C that are tried; coordinates are scaled to a total variance of 2 before."""
+"""Values of C that are tried for the SVM, on coordinates scaled to a total variance of 2."""
 
 _MOST_STEPS = 2000
 _TOLERANCE = 1e-4
 
 
 def knn(rows: Array, signals: Array, new: Array, k: int, tested: Array) -> tuple[Array, Array, Array]:
-    """Kernel-weighted means over the nearest rows: of new rows, and of the tested rows without themselves."""
+    """Kernel-weighted means over the nearest rows, for new rows and for tested rows (without themselves)."""
     found = _weights(*cpu.nearest(rows, min(k, len(rows)), new), len(rows)) @ signals
     if len(rows) < 2:
         return found, np.empty((0, signals.shape[1])), np.empty(0, dtype=np.int64)
@@ -36,7 +36,7 @@ def nearest_others(rows: Array, k: int, chosen: Array) -> tuple[Array, Array]:
     """Nearest rows of the chosen ones, each without itself."""
     distances, indices = cpu.nearest(rows, k + 1, rows[chosen])
     other = indices != chosen[:, None]
-    other[other.all(axis=1), -1] = False  # duplicates came first: drop the last of them instead
+    other[other.all(axis=1), -1] = False  # duplicates came first: drop the last neighbour instead
     return distances[other].reshape(-1, k), indices[other].reshape(-1, k)
 
 
@@ -53,7 +53,7 @@ def _weights(distances: Array, indices: Array, n: int) -> sp.csr_matrix:
 
 
 def walk_over(given: MatrixLike | None, rows: Array, new: Array, n_neighbors: int) -> sp.csr_matrix:
-    """Random walk over source, target and possibly more rows, checked if given, else built."""
+    """Random walk on source, target and possibly more rows; checked if given, otherwise built."""
     n = len(rows) + len(new)
     if given is None:
         if n < 3:
@@ -77,10 +77,10 @@ def walk_over(given: MatrixLike | None, rows: Array, new: Array, n_neighbors: in
 def diffusion(
     matrix: sp.csr_matrix, known: Array, signals: Array, target: slice, held: Sequence[Array]
 ) -> tuple[Array, Array, Array]:
-    """Expected signal at the first known row that a walk reaches, from the target and from held-out rows."""
+    """Expected signal at the first known row that a random walk reaches, for target and held-out rows."""
     found = _absorbed(matrix, known, signals)[target]
     if FOLDS * sum(map(len, held)) <= len(known):
-        # A sample this small can be held out at once; as many known rows remain as with one fold.
+        # Such a small sample can be held out at once; as many known rows remain as with one fold.
         held = [np.concatenate(held)]
     tried, of = [np.empty((0, signals.shape[1]))], [np.empty(0, dtype=np.int64)]
     for fold in held if len(known) > 1 else []:
@@ -91,10 +91,10 @@ def diffusion(
 
 
 def _absorbed(matrix: sp.csr_matrix, known: Array, signals: Array) -> Array:
-    """Harmonic extension of the known rows' signals; 0 where no walk reaches a known row.
+    """Harmonic extension of the signals of known rows; 0 where no walk reaches a known row.
 
-    A fixed-point iteration; one more column holds the probability of having been absorbed, which
-    both decides when to stop and corrects for stopping early.
+    A fixed-point iteration; an additional column holds the probability of having been absorbed, which gives
+    the stopping rule and corrects for early stopping.
     """
     n = matrix.shape[0]
     unknown = np.setdiff1d(np.arange(n), known)
@@ -121,7 +121,7 @@ def _absorbed(matrix: sp.csr_matrix, known: Array, signals: Array) -> Array:
 def svm(
     rows: Array, codes: Array, new: Array, n_classes: int, held: Sequence[Array]
 ) -> tuple[Array, Array, Array]:
-    """Decision values of new rows and of held-out rows; C is the one that does best on the latter."""
+    """Decision values of new and of held-out rows, with the C of the highest likelihood on the latter."""
     centre = rows.mean(axis=0)
     scale = float(np.sqrt(np.var(rows, axis=0).sum() / 2)) or 1.0
     rows, new = (rows - centre) / scale, (new - centre) / scale
@@ -140,14 +140,14 @@ def svm(
 
 
 def _decision(rows: Array, codes: Array, new: Array, n_classes: int, penalty: float) -> Array:
-    """One column of decision values per class; classes without a row get a clearly negative value."""
+    """One column of decision values per class; classes without a row get a large negative value."""
     from sklearn.svm import LinearSVC
 
     present = np.unique(codes)
     if len(present) < 2:
         values = np.ones((len(new), len(present)))
     else:
-        # The primal solver draws nothing, but without a seed it would advance the global generator.
+        # The primal solver is deterministic, but without a seed it would advance the global generator.
         machine = LinearSVC(C=penalty, dual=False, max_iter=5000, random_state=0)
         values = machine.fit(rows, codes).decision_function(new)
         values = np.c_[-values, values] if values.ndim == 1 else values

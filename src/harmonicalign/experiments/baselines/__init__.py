@@ -1,7 +1,7 @@
-"""The methods that Harmonic Alignment is compared with, behind one small interface.
+"""The methods that Harmonic Alignment is compared with, with one interface.
 
 Every method is a frozen dataclass: its parameters are fields with defaults, and ``fit_transform`` takes the
-datasets and gives one embedding for each, all with the same columns, so that rows of different datasets can
+datasets and returns one embedding for each, all with the same columns, so that rows of different datasets can
 be compared by their distance::
 
     from harmonicalign.experiments import baselines
@@ -26,7 +26,7 @@ __all__ = ["Baseline", "Dataset", "Embedding", "available", "get"]
 
 
 class Baseline(Protocol):
-    """What every comparison method offers."""
+    """Interface of the comparison methods."""
 
     name: ClassVar[str]
 
@@ -60,7 +60,7 @@ def _missing(entry: _Entry) -> str:
 
 
 def available() -> dict[str, str]:
-    """Every method's name, with what it lacks.
+    """Name of every method, with the missing package.
 
     Returns
     -------

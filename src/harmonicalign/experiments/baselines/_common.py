@@ -1,4 +1,4 @@
-"""What the comparison methods share: checked input, joint PCA, pairs."""
+"""Shared by the comparison methods: validation of input, joint PCA, pairs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Checked: TypeAlias = NDArray[np.float64] | sparse.csr_array
 def check_datasets(
     datasets: Sequence[Dataset], *, exactly: int | None = None, same_columns: bool = True
 ) -> list[Checked]:
-    """Datasets as float64 matrices (dense or CSR), or a ValueError that says what is wrong with which.
+    """Datasets as float64 matrices (dense or CSR); raises a ValueError for invalid input.
 
     Parameters
     ----------
@@ -85,12 +85,12 @@ def check_positive(**values: float | None) -> None:
 
 
 def check_pairs(pairs: ArrayLike | None, n_x: int, n_y: int) -> NDArray[np.intp]:
-    """Known pairs as an array of row numbers; None means that the rows correspond in order.
+    """Known pairs as an array of row indices; None means that the rows correspond in order.
 
     Parameters
     ----------
     pairs
-        One line per pair: a row number of the first dataset and one of the second.
+        One line per pair: a row index of the first dataset and one of the second.
     n_x, n_y
         Rows of the two datasets.
     """
@@ -118,9 +118,9 @@ def check_pairs(pairs: ArrayLike | None, n_x: int, n_y: int) -> NDArray[np.intp]
 
 
 def joint_pca(datasets: Sequence[Checked], n_components: int, random_state: int | None) -> list[Embedding]:
-    """Principal components of all rows together, given back per dataset; sparse input stays sparse.
+    """Joint principal components of all rows, split by dataset; sparse input is not made dense.
 
-    No more components are taken than the data can have.
+    The number of components is reduced if the data have fewer.
     """
     from sklearn.decomposition import PCA
 
@@ -129,12 +129,12 @@ def joint_pca(datasets: Sequence[Checked], n_components: int, random_state: int 
         solver = "arpack"
     else:
         stacked, solver = np.vstack([np.asarray(x) for x in datasets]), "auto"
-    # strictly fewer than either side: what ARPACK can give, and the last one holds nothing after centring
+    # strictly fewer than either side: a limit of ARPACK, and the last component is zero after centring
     largest = max(1, min(stacked.shape) - 1)
     pca = PCA(min(n_components, largest), svd_solver=solver, random_state=random_state)
     return split(np.asarray(pca.fit_transform(stacked)), datasets)
 
 
 def split(stacked: NDArray[np.float64], datasets: Sequence[Checked]) -> list[Embedding]:
-    """Cut a matrix over all rows back into one per dataset."""
+    """Split a matrix of all rows into one per dataset."""
     return np.split(stacked, np.cumsum([x.shape[0] for x in datasets])[:-1])

@@ -1,4 +1,4 @@
-"""Canonical correlation analysis with known pairs: an upper reference, as it uses what others must find.
+"""Canonical correlation analysis with known pairs, which other methods must find: an upper reference.
 
 References
 ----------
@@ -32,13 +32,13 @@ class CCA:
     Parameters
     ----------
     pairs
-        One line per known pair: a row number of the first dataset, a row number of the second. None: the rows
+        One line per known pair: a row index of the first dataset, a row index of the second. None: the rows
         correspond in order.
     n_components
-        Canonical directions to keep; no more than either dataset has.
+        Number of canonical directions; reduced if either dataset has fewer.
     n_pca
-        Principal components of each dataset that enter. With as many columns as pairs, any two datasets
-        correlate perfectly; reducing first is what makes the directions mean something.
+        Number of principal components of each dataset that are used. With as many columns as pairs, any two
+        datasets correlate perfectly, so the reduction is necessary.
     """
 
     name: ClassVar[str] = "cca"
@@ -75,7 +75,7 @@ class CCA:
 
 
 def _whitener(x: NDArray[np.float64], n_pca: int, i: int) -> NDArray[np.float64]:
-    """Projection on the leading principal components, each at unit variance over the rows given."""
+    """Projection on the leading principal components, each with unit variance over the given rows."""
     _, s, vt = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
     rank = int(np.count_nonzero(s > s[0] * 1e-10)) if s[0] > 0 else 0
     if rank == 0:

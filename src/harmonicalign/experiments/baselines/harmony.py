@@ -26,21 +26,21 @@ from harmonicalign.experiments.baselines._common import (
 
 @dataclass(frozen=True)
 class Harmony:
-    """Joint PCA, then Harmony's soft clusters with a correction for each.
+    """Joint PCA, then soft clustering with a correction per cluster (Harmony).
 
     Parameters
     ----------
     n_components
         Principal components of all rows together.
     sigma
-        Width of the soft clusters. At the package's default, clusters of datasets that lie far apart hold
-        rows of one dataset only, and nothing is corrected; wider ones help there.
+        Width of the soft clusters. With the default of the package, clusters of distant datasets contain rows
+        of one dataset only, and nothing is corrected; wider clusters help then.
     theta
         Weight of the diversity of datasets within a cluster; None for the package's default.
     max_iter
-        Rounds of clustering and correction at most.
+        Maximum number of rounds of clustering and correction.
     random_state
-        Seed.
+        Random seed.
     """
 
     name: ClassVar[str] = "harmony"
@@ -84,8 +84,8 @@ class Harmony:
             ncores=1,  # the experiments are parallel over their cells already
         )
         corrected = np.asarray(result.Z_corr, dtype=float)
-        # Before 2.0 the package gave components by rows. joint_pca leaves fewer components than rows, so the
-        # shape says which it is.
+        # Before version 2.0 the package returned components by rows. joint_pca leaves fewer components than
+        # rows, so the shape is unambiguous.
         if corrected.shape != stacked.shape:
             corrected = corrected.T
         return split(corrected, checked)

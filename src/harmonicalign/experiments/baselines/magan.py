@@ -32,7 +32,7 @@ _LOSSES = ("adversarial", "reconstruction", "correspondence", "discriminator")
 
 @dataclass(frozen=True)
 class MAGANFit:
-    """A trained MAGAN's result.
+    """Result of training MAGAN.
 
     Parameters
     ----------
@@ -54,26 +54,26 @@ class MAGANFit:
 class MAGAN:
     """Map two datasets into each other's space by a pair of adversarial networks.
 
-    Each generator maps one dataset into the other's space, where a discriminator tells mapped rows from real
-    ones. Mapping there and back must reproduce a row (reconstruction), and what is known to correspond must
-    stay the same on the way (correspondence): of all maps between the manifolds, this selects
-    one that matches related points.
+    Each generator maps one dataset into the other's space, where a discriminator distinguishes mapped rows
+    from real ones. Mapping there and back must reproduce a row (reconstruction), and corresponding columns
+    must not change (correspondence): of all maps between the manifolds, this selects one that matches related
+    points.
 
     Parameters
     ----------
     columns
-        What corresponds: "all" (each column to the one at the same place), "none" (no correspondence loss: a
-        plain cycle-consistent GAN), or pairs (column of the first, column of the second).
+        Columns that correspond: "all" (by position), "none" (no correspondence loss: an ordinary
+        cycle-consistent GAN), or pairs (column of the first, column of the second).
     reconstruction_weight, correspondence_weight
-        Weights of the two losses against the adversarial one.
+        Weights of the two losses relative to the adversarial one.
     generator_layers, discriminator_layers
         Widths of the hidden layers.
     batch_size
         Rows of each dataset per iteration.
     learning_rate
-        Of Adam, for all four networks.
+        Learning rate of Adam, for all four networks.
     max_iter
-        Iterations at most.
+        Maximum number of iterations.
     window, tol
         Training has converged when reconstruction and correspondence loss, weighted, have fallen by less than
         the share `tol` from one `window` iterations to the next. The adversarial losses are not
@@ -81,7 +81,7 @@ class MAGAN:
     random_state
         Seed of the networks and the batches. The global seed is not changed.
     device
-        Where to train, "cpu" or "cuda"; "auto" takes a GPU where there is one.
+        Device for training, "cpu" or "cuda"; "auto" uses a GPU if available.
     n_components
         Reduce the rows together to this many principal components first, which trains several times faster on
         wide data; the embeddings are then in these components. None keeps the columns.
@@ -282,7 +282,7 @@ class _Game:
         return torch.stack([adversarial, reconstruction, correspondence, judged]).detach()
 
     def _moved(self, in_x: torch.Tensor, in_y: torch.Tensor) -> torch.Tensor:
-        """How far columns that correspond are moved by a mapping."""
+        """Change of corresponding columns by a mapping."""
         moved = in_x.index_select(1, self.columns_x) - in_y.index_select(1, self.columns_y)
         return moved.square().sum(dim=1).mean()
 
@@ -290,8 +290,8 @@ class _Game:
 class _Recorded:
     """An iteration recorded as a CUDA graph.
 
-    The networks are small: started one by one, their operations take the GPU a tenth of the time that it
-    takes to start them. Three iterations on the first rows come before the recording, as CUDA requires.
+    The networks are small: launching their operations one by one takes ten times as long as the operations
+    themselves. Three iterations on the first rows precede the recording, as CUDA requires.
     """
 
     def __init__(self, game: _Game, rows: torch.Tensor) -> None:
@@ -325,7 +325,7 @@ def _network(width_in: int, hidden: tuple[int, ...], width_out: int) -> torch.nn
 
 
 def _centre_and_scale(x: NDArray[np.float64], i: int) -> tuple[NDArray[np.float64], float]:
-    """Column means, and one scale for all columns so that their proportions stay."""
+    """Column means, and one scale for all columns, which preserves their proportions."""
     scale = float(np.sqrt(x.var(axis=0).mean()))
     if scale == 0:
         raise ValueError(f"datasets[{i}]: all rows are equal, nothing can be learned; leave it out")

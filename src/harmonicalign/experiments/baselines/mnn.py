@@ -26,7 +26,7 @@ from harmonicalign.experiments.baselines._common import (
     joint_pca,
 )
 
-_CHUNK = 1024  # rows whose kernel weights to all paired rows are held at once
+_CHUNK = 1024  # number of rows whose kernel weights to all paired rows are computed at once
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class MNN:
     sigma
         Bandwidth of the kernel ``exp(-d² / 2σ²)``, on the scale of unit-length rows.
     cosine
-        Scale rows to unit length first. Switch off only for data that is already on one scale; `sigma` is
-        then in its units.
+        Scale rows to unit length first. Disable only for data that are already on one scale; `sigma` is then
+        in their units.
     n_components
         Reduce the (scaled) rows together to this many principal components first; needed for sparse data with
         many columns, which the correction would fill. None keeps the columns.
@@ -56,8 +56,8 @@ class MNN:
     Notes
     -----
     The optional steps of the authors' package that rescale the variance along the correction or remove
-    biological subspaces are left out. The paper's full text was not at hand: that σ is the standard deviation
-    of the kernel is our reading.
+    biological subspaces are omitted. The full text of the paper was not available: that σ is the standard
+    deviation of the kernel is our interpretation.
     """
 
     name: ClassVar[str] = "mnn"
@@ -100,7 +100,7 @@ class MNN:
 
 
 def _unit_rows(x: Checked, i: int) -> Checked:
-    """Rows at unit length; a row of zeros has no direction to keep."""
+    """Rows at unit length; raises an error for rows of zeros."""
     norms = np.sqrt(np.asarray((x * x).sum(axis=1))).ravel()
     if zeros := int(np.count_nonzero(norms == 0)):
         raise ValueError(
@@ -121,12 +121,12 @@ def mutual_pairs(x: NDArray[np.float64], y: NDArray[np.float64], k: int) -> NDAr
     x, y
         Rows in one space.
     k
-        Neighbours; no more than a dataset has are taken.
+        Number of neighbours, reduced if a dataset has fewer rows.
 
     Returns
     -------
     ndarray of shape (n_pairs, 2)
-        Never empty: the closest two rows of all are always mutual.
+        Never empty: the closest pair of rows is always mutual.
     """
     in_y = _neighbour_matrix(x, y, k)
     in_x = _neighbour_matrix(y, x, k)
@@ -135,7 +135,7 @@ def mutual_pairs(x: NDArray[np.float64], y: NDArray[np.float64], k: int) -> NDAr
 
 
 def _neighbour_matrix(queries: NDArray[np.float64], base: NDArray[np.float64], k: int) -> sparse.csr_array:
-    """A one wherever a row of `base` is among the k nearest of a row of `queries`."""
+    """Matrix with 1 where a row of `base` is among the k nearest of a row of `queries`."""
     from sklearn.neighbors import NearestNeighbors
 
     # brute force is exact, works in chunks of bounded memory, and trees do not help in many dimensions
@@ -164,9 +164,9 @@ def smoothed_correction(
     sigma
         Bandwidth of the kernel.
     chunk_rows
-        Rows of the target whose kernel weights are held at once.
+        Number of rows of the target whose kernel weights are computed at once.
     """
-    # The kernel sees only the target's row of a pair, so pairs that share it are summed up beforehand.
+    # The kernel depends only on the target's row of a pair, so pairs that share it are summed first.
     paired, which, count = np.unique(pairs[:, 1], return_inverse=True, return_counts=True)
     anchors = target[paired]
     partners = sparse.csr_array(

@@ -1,4 +1,4 @@
-"""Procrustes alignment with known pairs: an upper reference, as it uses what the other methods must find.
+"""Procrustes alignment with known pairs, which other methods must find: an upper reference.
 
 References
 ----------
@@ -26,10 +26,10 @@ class Procrustes:
     Parameters
     ----------
     pairs
-        One line per known pair: a row number of the first dataset, a row number of the second. None: the rows
+        One line per known pair: a row index of the first dataset, a row index of the second. None: the rows
         correspond in order.
     scale
-        Also fit one scale factor.
+        Whether to fit a scale factor.
     """
 
     name: ClassVar[str] = "procrustes"
@@ -43,7 +43,7 @@ class Procrustes:
         Parameters
         ----------
         datasets
-            Two matrices. The narrower one is filled up with columns of zeros, as Gower does.
+            Two matrices. The narrower one is padded with columns of zeros, as in Gower.
 
         Returns
         -------

@@ -29,15 +29,15 @@ class Scanorama:
     Parameters
     ----------
     n_components
-        Dimensions of the joint SVD; no more than the data has.
+        Number of dimensions of the joint SVD, reduced if the data have fewer.
     k
-        Neighbours in the search for mutual pairs.
+        Number of neighbours in the search for mutual pairs.
     sigma
         Bandwidth of the smoothing of correction vectors.
     alpha
-        Smallest share of matched rows for two datasets to be joined.
+        Minimum share of matched rows for two datasets to be merged.
     random_state
-        Seed.
+        Random seed.
     """
 
     name: ClassVar[str] = "scanorama"

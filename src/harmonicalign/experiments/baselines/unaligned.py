@@ -23,7 +23,7 @@ class Unaligned:
     Parameters
     ----------
     n_components
-        Reduce all rows together to this many principal components; None keeps the columns.
+        Number of joint principal components of all rows; None keeps the columns.
     random_state
         Seed of the PCA's solver.
     """
@@ -37,7 +37,7 @@ class Unaligned:
         check_positive(n_components=self.n_components)
 
     def fit_transform(self, datasets: Sequence[Dataset]) -> list[Embedding]:
-        """Give the datasets back, dense, reduced if asked for.
+        """Return the datasets, dense, and reduced if requested.
 
         Parameters
         ----------

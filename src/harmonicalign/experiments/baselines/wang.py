@@ -23,10 +23,10 @@ from harmonicalign.experiments.baselines._common import Dataset, Embedding, chec
 
 @dataclass(frozen=True)
 class WangMahadevan:
-    """Linear projections of two datasets that keep neighbours together and match alike neighbourhoods.
+    """Linear projections of two datasets that preserve neighbourhoods and match similar ones.
 
     Every row is described by the distances among itself and its `k` nearest rows. Rows of different datasets
-    are alike if these distance matrices agree, at the best order of the neighbours and the best scale. The
+    are similar if these distance matrices agree, for the best order of the neighbours and the best scale. The
     projections minimise
 
     ``μ Σ W_ij (αᵀx_i - βᵀy_j)² + ½ Σ W^x_ij (αᵀx_i - αᵀx_j)² + ½ Σ W^y_ij (βᵀy_i - βᵀy_j)²``
@@ -38,20 +38,20 @@ class WangMahadevan:
     n_components
         Columns of the result.
     k
-        Neighbours that describe a row; all k! orders are tried.
+        Number of neighbours that describe a row; all k! orders are tried.
     mu
-        Weight of matching the datasets against keeping each one's neighbourhoods.
+        Weight of matching the datasets relative to preserving the neighbourhoods of each.
     delta
         Bandwidth of all three weights: ``W = exp(-dist/δ²)`` and ``W^x = exp(-‖x_i - x_j‖²/δ²)``. The paper
         has δ = 1, for data scaled accordingly. None takes δ² from the data, separately for each weight: the
         median over rows of the (squared) distance to the k-th closest row, and a tenth of that for W.
     n_pca
-        Principal components of each dataset that enter. With as many columns as rows ``Z D Zᵀ`` is singular.
+        Number of principal components of each dataset. With as many columns as rows ``Z D Zᵀ`` is singular.
 
     Notes
     -----
     The data-driven bandwidths, the centring and the reduction by PCA are ours. The rest follows the paper as
-    we know it; its full text was not at hand to check every constant.
+    we know it; its full text was not available to check every constant.
     """
 
     name: ClassVar[str] = "wang"
@@ -89,8 +89,8 @@ class WangMahadevan:
         x, y = (_principal(rows, self.n_pca, i) for i, rows in enumerate(data))
 
         between = local_geometry_distances(local_geometry(x, self.k), local_geometry(y, self.k))
-        # The exponent is linear in dist, so at the wider bandwidth the many unlike rows outweigh the few
-        # alike ones, and the projections of the two datasets come out with opposite signs.
+        # The exponent is linear in dist, so at the wider bandwidth the many dissimilar rows outweigh the
+        # few similar ones, and the projections of the two datasets come out with opposite signs.
         w = self._weights(between, share=0.1)
         wx, wy = self._weights(cdist(x, x, "sqeuclidean")), self._weights(cdist(y, y, "sqeuclidean"))
         dx, dy = wx.sum(axis=1), wy.sum(axis=1)
@@ -116,7 +116,7 @@ class WangMahadevan:
 
 
 def _principal(x: NDArray[np.float64], n_pca: int, i: int) -> NDArray[np.float64]:
-    """Centred rows on their leading principal components, without those of no variance."""
+    """Centred rows on their leading principal components, without those of zero variance."""
     u, s, _ = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
     rank = int(np.count_nonzero(s > s[0] * 1e-8)) if s[0] > 0 else 0
     if rank == 0:
@@ -142,7 +142,7 @@ def local_geometry(x: NDArray[np.float64], k: int) -> NDArray[np.float64]:
         The paper's R.
     """
     distances = cdist(x, x)
-    np.fill_diagonal(distances, -1.0)  # the row itself comes first even where others coincide with it
+    np.fill_diagonal(distances, -1.0)  # the row itself comes first even if others coincide with it
     nearest = np.argsort(distances, axis=1, kind="stable")[:, : k + 1]
     np.fill_diagonal(distances, 0.0)
     among: NDArray[np.float64] = distances[nearest[:, :, None], nearest[:, None, :]]
@@ -150,7 +150,7 @@ def local_geometry(x: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
 
 def local_geometry_distances(rx: NDArray[np.float64], ry: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How unlike the neighbourhoods of two datasets are, at the best order and the best scale.
+    """Dissimilarity of the neighbourhoods of two datasets, for the best order and the best scale.
 
     For one order h of y's neighbours, the best scale leaves ``‖R_y^h - k₁R_x‖² = ‖R_y‖² (1 - c_h²)`` and
     ``‖R_x - k₂R_y^h‖² = ‖R_x‖² (1 - c_h²)`` with ``c_h`` the cosine between the two matrices. The smaller of
@@ -169,7 +169,7 @@ def local_geometry_distances(rx: NDArray[np.float64], ry: NDArray[np.float64]) -
     """
     side = rx.shape[1]
     upper = np.triu_indices(side, 1)
-    flat_x = rx[:, upper[0], upper[1]] * np.sqrt(2)  # each distance stands twice in the symmetric matrix
+    flat_x = rx[:, upper[0], upper[1]] * np.sqrt(2)  # each distance is twice in the symmetric matrix
     norm_x, norm_y = np.linalg.norm(rx, axis=(1, 2)), np.linalg.norm(ry, axis=(1, 2))
     best = np.zeros((len(rx), len(ry)))
     for order in permutations(range(1, side)):
