@@ -25,7 +25,7 @@ from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data
 from harmonicalign.method.embed import JointMap
 from harmonicalign.method.maps import LinearMap
-from harmonicalign.method.model import RefinedModel, add_dataset
+from harmonicalign.method.model import AddedRows, RefinedModel, add_dataset
 from harmonicalign.method.refine import Refinement
 from harmonicalign.method.space import JointSpace, LocalShift
 from harmonicalign.paper.align import Alignment, MultiAlignment
@@ -42,6 +42,7 @@ __all__ = ["AlignmentUses"]
 
 
 _STORED = (
+    AddedRows,
     Alignment,
     Correspondence,
     Graph,
@@ -251,8 +252,8 @@ class AlignmentUses(DistributedFit):
             self._inputs.signals,
             rows,
             shared,
+            settings=self._settle("refined", [rows.shape]),
             kernel=self._kernel_options("refined"),
-            n_bands=self.settings_.n_bands,
             first_band=self.first_band,
             n_landmarks=self.n_landmarks,
             seed=self._seed,
@@ -261,8 +262,7 @@ class AlignmentUses(DistributedFit):
         self.keys_ = self._inputs.keys
         for name in ("joint_", "confidence_"):
             vars(self).pop(name, None)
-        placed = self.model_.place(len(self.keys_) - 1, rows, shared, together=True)
-        self.embedding_ = [*self.embedding_, placed]
+        self.embedding_ = [*self.embedding_, self.model_.coordinates()[-1]]
         return self.embedding_[-1]
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:

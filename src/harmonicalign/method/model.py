@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,19 +21,20 @@ from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.rows import same_matrix
-from harmonicalign.inputs.settings import Settings, resolve
+from harmonicalign.inputs.settings import Settings
 from harmonicalign.method.anchors import known_pairs
 from harmonicalign.method.embed import JointMap
 from harmonicalign.method.maps import Side, unit_rows
 from harmonicalign.method.planes import PLANE_ROWS, laid_together, neighbourhood
 from harmonicalign.method.refine import Refinement, refine
 from harmonicalign.method.space import JointSpace, joint_space, pooled_correspondence, spanning_tree
+from harmonicalign.paper.align import MultiAlignment
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import Harmonics, harmonics
-from harmonicalign.paper.joint import joint_geometry
+from harmonicalign.paper.joint import Joint, joint_geometry
 from harmonicalign.paper.reduction import Reduction, reduce_rows
 
-__all__ = ["RefinedModel", "add_dataset", "fit_refined", "placed_confidence"]
+__all__ = ["AddedRows", "RefinedModel", "add_dataset", "fit_refined", "placed_confidence"]
 
 
 _JOINT_DECAY = 4.0
@@ -45,6 +46,25 @@ map brings together: with more of them rows find their like better, with fewer d
 
 _HUBS = 3
 """Datasets with which every other one is aligned; the best of these pairs are then used."""
+
+
+@dataclass(frozen=True)
+class AddedRows:
+    """Rows of a dataset that joined a fitted model, which its joint map does not hold.
+
+    Attributes
+    ----------
+    phi
+        Values of the joint map's harmonics at the rows.
+    places
+        Their coordinates in the joint space.
+    laid
+        The same, projected onto the tangent planes of their neighbours.
+    """
+
+    phi: Array
+    places: Array
+    laid: Array
 
 
 @dataclass(frozen=True)
@@ -71,7 +91,11 @@ class RefinedModel:
         Graph and harmonics over the joint coordinates of all rows, laid onto the planes of their neighbours.
     t
         Diffusion time of the joint map.
+    added
+        Rows of the datasets that joined later, in their order.
     """
+
+    method: ClassVar[str] = "refined"
 
     reductions: tuple[Reduction, ...]
     landmarks: tuple[Array, ...]
@@ -82,21 +106,81 @@ class RefinedModel:
     significance: Significance
     joint: JointMap
     t: float
+    added: tuple[AddedRows, ...] = ()
+
+    @property
+    def alignment(self) -> MultiAlignment:
+        """Correlations and rotations between datasets and those they were aligned with."""
+        # Refinements have the parent first; here the smaller number comes first.
+        pairs = {}
+        for i, refinement in self.refinements.items():
+            j = self.space.parents[i]
+            pairs[min(i, j), max(i, j)] = refinement.alignment if j < i else refinement.alignment.transposed
+        return MultiAlignment(self.harmonics, pairs)
+
+    def parent_of(self, i: int) -> int | None:
+        """The dataset that dataset i was aligned with; None for the root of the tree."""
+        return None if self.space.parents[i] < 0 else self.space.parents[i]
+
+    def refinement_of(self, i: int) -> Refinement | None:
+        """The refinement of dataset i against its parent; None for the root of the tree."""
+        return self.refinements.get(i)
+
+    def significance_of(self, i: int) -> Significance | None:
+        """Permutation test of dataset i against its parent; None for the root of the tree."""
+        found = self.refinement_of(i)
+        return None if found is None else found.significance
+
+    def history(self) -> list[tuple[int, dict[str, Any]]]:
+        """Every step of the refinements: the number of the dataset, and the record of the step."""
+        return [(i, step) for i, found in self.refinements.items() for step in found.history]
 
     def coordinates(self) -> list[Array]:
         """Joint diffusion map beside joint coordinates, for every dataset."""
         joint = self.joint
         over_rows = joint.harmonics.phi, joint.coordinates, joint.rows
-        return [self._embed(*part) for part in zip(*map(joint.split, over_rows), strict=True)]
+        found = [self._embed(*part) for part in zip(*map(joint.split, over_rows), strict=True)]
+        return [*found, *(self._embed(new.phi, new.places, new.laid) for new in self.added)]
 
-    def place(self, i: int, rows: Any, signals: Any, *, together: bool = False) -> Array:
-        """Coordinates of rows of dataset i: its maps, then Nyström's extension of the joint map.
+    def joint_coordinates(self) -> list[Array]:
+        """Where the rows of every dataset are in the joint space, half of the way to their planes."""
+        joint = self.joint
+        found = zip(joint.split(joint.coordinates), joint.split(joint.rows), strict=True)
+        added = ((new.places, new.laid) for new in self.added)
+        return [_halfway(places, laid) for places, laid in (*found, *added)]
 
-        Rows that are placed `together` are all of a dataset, and tell of each other too.
-        """
+    def place(self, i: int, rows: Any, signals: Any) -> Array:
+        """Coordinates of rows of dataset i: its maps, then Nyström's extension of the joint map."""
         z = self.space.place(i, self.reductions[i].apply(rows), signals)
-        laid = self.joint.lay(z, together=together)
-        return self._embed(self.joint.extend(laid, together=together), z, laid)
+        laid = self.joint.lay(z)
+        return self._embed(self.joint.extend(laid), z, laid)
+
+    def place_jointly(self, i: int, rows: Any, signals: Any) -> Array:
+        """Joint coordinates of rows of dataset i."""
+        z = self.space.place(i, self.reductions[i].apply(rows), signals)
+        return _halfway(z, self.joint.lay(z))
+
+    def place_rigidly(self, i: int, rows: Any, signals: Any) -> Array:
+        """Coordinates of rows of dataset i in the joint space before anything is moved locally."""
+        return self.space.place_rigidly(i, self.reductions[i].apply(rows), signals)
+
+    def joint_geometry(self, seed: int) -> Joint:
+        """Graph and harmonics over the joint coordinates of all datasets, those that joined later too."""
+        if not self.added:
+            return self.joint
+        z = [*self.joint.split(self.joint.coordinates), *(new.places for new in self.added)]
+        return _joint_map(z, self.joint.graph.anisotropy, seed, "cpu")
+
+    def confidence(self, datasets: Sequence[Any], signals: Sequence[Any], seed: int) -> list[Array]:
+        """How well other datasets support each row's place, before rows are moved towards each other."""
+        parts = zip(datasets, signals, strict=True)
+        return placed_confidence([self.place_rigidly(i, *part) for i, part in enumerate(parts)], seed)
+
+    def slim(self) -> RefinedModel:
+        """Only what places rows: without the joint graph's kernel and the record of the fit."""
+        graph = replace(self.joint.graph, kernel=None)
+        joint = replace(self.joint, graph=graph, harmonics=replace(self.joint.harmonics, graph=graph))
+        return replace(self, joint=joint, harmonics=(), refinements={})
 
     def _embed(self, phi: Array, z: Array, laid: Array) -> Array:
         """Both side by side; rows go half of the way to their planes.
@@ -109,10 +193,15 @@ class RefinedModel:
 
         def fill(rows: slice) -> None:
             out[rows, : phi.shape[1]] = unit_rows(phi[rows] * damping)
-            out[rows, phi.shape[1] :] = _COORDINATES / 2 * (z[rows] + laid[rows])
+            out[rows, phi.shape[1] :] = _halfway(z[rows], laid[rows])
 
         cpu.in_threads(fill, cpu.row_slices(len(z), 256 * out.shape[1]))
         return out
+
+
+def _halfway(z: Array, laid: Array) -> Array:
+    """Joint coordinates half of the way to the planes of their neighbours (see `RefinedModel._embed`)."""
+    return np.asarray(_COORDINATES / 2 * (z + laid))
 
 
 def fit_refined(
@@ -225,27 +314,17 @@ def add_dataset(
     new: Any,
     new_signals: Any,
     *,
+    settings: Settings,
     kernel: dict[str, Any],
-    n_bands: int,
     first_band: int,
     n_landmarks: int,
     seed: int,
 ) -> RefinedModel:
     """A model that knows one dataset more, aligned with the best of the largest it has.
 
-    Nothing that is there moves: the new dataset's maps lead into the existing joint space, and its
-    rows take their place on the existing joint map.
+    `settings` are those of the new dataset alone. Nothing that is there moves: the new dataset's maps lead
+    into the existing joint space, and its rows take their place on the existing joint map.
     """
-    settings = resolve(
-        [new.shape],
-        method="refined",
-        n_neighbors="auto",
-        n_pca="auto",
-        n_harmonics="auto",
-        n_bands=n_bands,
-        t=model.t,
-        calibrate=True,
-    )
     reduction, components = reduce_rows(new, settings.n_pca[0], seed)
     chosen = _landmarks(
         len(components), n_landmarks, np.empty(0, dtype=np.int64), np.random.default_rng(seed)
@@ -261,20 +340,29 @@ def add_dataset(
         for i in hubs
     }
     tried = {
-        i: refine(sides[i], side, n_bands=n_bands, first_band=first_band, random_state=seed) for i in hubs
+        i: refine(sides[i], side, n_bands=settings.n_bands, first_band=first_band, random_state=seed)
+        for i in hubs
     }
     parent = max(hubs, key=lambda i: tried[i].kinship)
     _warn_of_chance(tried[parent].significance)
     _warn_of_opposites([("the model", "the new dataset", tried[parent])])
     placed = [model.space.place(i, s.components, s.signals) for i, s in sides.items()]
+    space = model.space.joined_by(side, parent, sides[parent], tried[parent], np.vstack(placed), seed)
     return replace(
         model,
         reductions=(*model.reductions, reduction),
         landmarks=(*model.landmarks, chosen),
         harmonics=(*model.harmonics, side.harmonics),
         refinements={**model.refinements, len(datasets): tried[parent]},
-        space=model.space.joined_by(side, parent, sides[parent], tried[parent], np.vstack(placed), seed),
+        space=space,
+        added=(*model.added, _joining(model.joint, space.place(len(datasets), components, new_signals))),
     )
+
+
+def _joining(joint: JointMap, z: Array) -> AddedRows:
+    """All rows of a new dataset among the rows of a joint map: they tell of each other too."""
+    laid = joint.lay(z, together=True)
+    return AddedRows(joint.extend(laid, together=True), z, laid)
 
 
 def joint_neighbours(n: int) -> int:

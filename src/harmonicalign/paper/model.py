@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from harmonicalign.inputs.settings import Settings
 from harmonicalign.paper.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import Harmonics, harmonics
-from harmonicalign.paper.joint import synchronize, unified_blocks
+from harmonicalign.paper.joint import Joint, joint_geometry, synchronize, unified_blocks
 from harmonicalign.paper.reduction import Reduction, reduce_rows
 
 __all__ = ["PaperModel", "fit_paper"]
@@ -38,6 +38,12 @@ class PaperModel:
         Diffusion time.
     """
 
+    method: ClassVar[str] = "paper"
+
+    # What only the default method learns or measures.
+    correspondence: ClassVar[None] = None
+    significance: ClassVar[None] = None
+
     reductions: tuple[Reduction, ...]
     harmonics: tuple[Harmonics, ...]
     alignment: MultiAlignment
@@ -52,6 +58,39 @@ class PaperModel:
         """Coordinates of rows of dataset i, by Nyström's extension of its harmonics."""
         h = self.harmonics[i]
         return self._rotate(i, h.extend(h.graph.extend(self.reductions[i].apply(rows))))
+
+    def joint_coordinates(self) -> list[Array]:
+        """The same as `coordinates`: all rows are in one space already."""
+        return self.coordinates()
+
+    def place_jointly(self, i: int, rows: Any, signals: Any) -> Array:
+        """The same as `place`."""
+        return self.place(i, rows, signals)
+
+    def joint_geometry(self, seed: int) -> Joint:
+        """Graph and harmonics over the aligned coordinates of all datasets."""
+        return joint_geometry(self.coordinates(), random_state=seed)
+
+    def confidence(self, datasets: Sequence[Any], signals: Sequence[Any], seed: int) -> None:
+        """None: the method has no measure of its own of how well datasets support each row's place."""
+
+    def parent_of(self, i: int) -> None:
+        """None: all pairs of datasets are aligned alike."""
+
+    def refinement_of(self, i: int) -> None:
+        """None: nothing is refined."""
+
+    def significance_of(self, i: int) -> None:
+        """None: nothing is tested."""
+
+    def history(self) -> list[tuple[int, dict[str, Any]]]:
+        """Empty: there is one step."""
+        return []
+
+    def slim(self) -> PaperModel:
+        """Only what places rows: without the graphs' kernels."""
+        bare = [replace(h, graph=replace(h.graph, kernel=None)) for h in self.harmonics]
+        return replace(self, harmonics=tuple(bare))
 
     def _rotate(self, i: int, phi: Array) -> Array:
         if self.frames is not None:
