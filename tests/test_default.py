@@ -268,7 +268,7 @@ def test_an_added_data_frame_is_matched_by_name(digits):
     x, y = (pd.DataFrame(d, columns=names) for d in (digits.x, digits.y))
     model = HarmonicAlignment(random_state=0).fit([x[:200], y])
     model.add(x[200:][names[::-1]])
-    np.testing.assert_array_equal(model._inputs.signals[2], digits.x[200:])
+    np.testing.assert_array_equal(model.fitted_.inputs.signals[2], digits.x[200:])
     np.testing.assert_array_equal(model.transform(x[200:], dataset=2), model.embedding_[2])
 
 

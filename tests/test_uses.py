@@ -13,8 +13,7 @@ import scipy.sparse as sp
 
 import harmonicalign
 from harmonicalign import HarmonicAlignment, ModelFileError
-from harmonicalign.adapters import uses
-from harmonicalign.adapters.storage import read_tree, write_tree
+from harmonicalign.adapters.storage import read_alignment, write_alignment
 from harmonicalign.datasets import load_digits_pair
 from harmonicalign.inputs.rows import find_rows
 from harmonicalign.metrics import earth_movers_distance, knn_label_agreement
@@ -179,16 +178,16 @@ def test_a_model_of_distances_and_of_a_generator(tmp_path, digits):
 
 
 def fewer_rows(fitted):
-    fitted["embedding_"] = [z[1:] for z in fitted["embedding_"]]
+    return replace(fitted, embedding=tuple(z[1:] for z in fitted.embedding))
 
 
 def no_numbers(fitted):
-    fitted["embedding_"] = [z * np.nan for z in fitted["embedding_"]]
+    return replace(fitted, embedding=tuple(z * np.nan for z in fitted.embedding))
 
 
 def nowhere(fitted):
-    frames = fitted["model_"].frames
-    fitted["model_"] = replace(fitted["model_"], frames=tuple(f * np.nan for f in frames))
+    frames = tuple(f * np.nan for f in fitted.model.frames)
+    return replace(fitted, model=replace(fitted.model, frames=frames))
 
 
 @pytest.mark.parametrize(
@@ -202,9 +201,8 @@ def nowhere(fitted):
 def test_a_file_whose_parts_do_not_belong_together(tmp_path, digits, spoil, message):
     model = HarmonicAlignment(method="paper", frame="common").fit([digits.x[:60], digits.y[:50]])
     path = model.save(tmp_path / "model.npz")
-    tree = read_tree(path, uses._TYPES)
-    spoil(tree["fitted"])
-    write_tree(path, tree, uses._TYPES)
+    stored = read_alignment(path)
+    write_alignment(path, replace(stored, fitted=spoil(stored.fitted)))
     with pytest.raises(ModelFileError, match=rf"does not hold a whole model \(ValueError: {message}\)"):
         harmonicalign.load(path)
 

@@ -12,7 +12,7 @@ from harmonicalign._typing import Array
 __all__ = ["link_signals"]
 
 
-def link_signals(links: Any, x: Any, y: Any, *others: Any) -> tuple[Array, Array]:
+def link_signals(links: Any, *signals: Any) -> tuple[Array, Array]:
     """Columns of two datasets' signals, side by side by link.
 
     A link is kept if it is the strongest of its row or of its column: each signal has its best
@@ -24,18 +24,18 @@ def link_signals(links: Any, x: Any, y: Any, *others: Any) -> tuple[Array, Array
     links
         Weights ≥ 0 between the signals of the first and those of the second dataset, (d_x, d_y),
         dense or sparse; 0 is no link.
-    x, y
+    *signals
         Signals of the two datasets.
-    others
-        There must be none.
 
     Returns
     -------
     columns
         For each of the two, the column numbers to take.
     """
-    if others:
-        raise ValueError(f"links joins the features of two datasets, but there are {2 + len(others)}")
+    if len(signals) != 2:
+        found = "is one" if len(signals) == 1 else f"are {len(signals)}"
+        raise ValueError(f"links joins the features of two datasets, but there {found}; drop it")
+    x, y = signals
     try:
         matrix = sp.csr_matrix(links)
     except (TypeError, ValueError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from harmonicalign._typing import Array
 from harmonicalign.inputs.validate import check_data
 
-__all__ = ["Inputs", "column_names", "parse"]
+__all__ = ["Inputs", "column_names", "parse", "position_of"]
 
 logger = logging.getLogger("harmonicalign")
 
@@ -142,6 +142,15 @@ def parse(x: Any, batch: Any = None, signals: Any = None, *, corresponding: bool
 def column_names(x: Any) -> list[str] | None:
     """Names of the columns of a data frame; None for anything else."""
     return [str(c) for c in x.columns] if hasattr(x, "iloc") and hasattr(x, "columns") else None
+
+
+def position_of(dataset: Any, keys: list[Any], name: str = "dataset") -> int:
+    """Number of a dataset given its key or its number; `name` is the argument that names it."""
+    if isinstance(dataset, Hashable) and dataset in keys:
+        return keys.index(dataset)
+    if isinstance(dataset, int | np.integer) and 0 <= dataset < len(keys):
+        return int(dataset)
+    raise ValueError(f"{name} names {dataset!r}; the datasets are {keys}")
 
 
 def _label(form: str, key: Any) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,18 @@ class Settings:
     calibrate: bool
     reasons: dict[str, str] = field(default_factory=dict)
 
+    def joined_by(self, new: Settings) -> Settings:
+        """The same with those of one dataset more, which has no say in what holds for all."""
+        return replace(
+            self,
+            n_neighbors=[*self.n_neighbors, *new.n_neighbors],
+            n_pca=[*self.n_pca, *new.n_pca],
+            n_harmonics=[*self.n_harmonics, *new.n_harmonics],
+        )
+
 
 def resolve(
-    shapes: Sequence[tuple[int, int]],
+    shapes: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]],
     *,
     method: str,
     n_neighbors: Any,
@@ -41,16 +50,17 @@ def resolve(
     t: Any,
     calibrate: Any,
 ) -> Settings:
-    """Settle every parameter for datasets of the given shapes.
+    """Settle every parameter for datasets of the given shapes, in order or by their numbers.
 
     "auto" is settled by rule; a number is kept where a dataset has room for it and reduced, with
     a warning, where it has not. Every decision is logged.
     """
     reasons: dict[str, str] = {}
     paper = method == "paper"
-    neighbours = [_neighbours(n_neighbors, n, i, paper, reasons) for i, (n, _) in enumerate(shapes)]
-    widths = [_pca_width(n_pca, n, d, paper, reasons) for n, d in shapes]
-    harmonics = [_harmonics(n_harmonics, n, i, paper, reasons) for i, (n, _) in enumerate(shapes)]
+    numbered = dict(shapes if isinstance(shapes, Mapping) else enumerate(shapes))
+    neighbours = [_neighbours(n_neighbors, n, i, paper, reasons) for i, (n, _) in numbered.items()]
+    widths = [_pca_width(n_pca, n, d, paper, reasons) for n, d in numbered.values()]
+    harmonics = [_harmonics(n_harmonics, n, i, paper, reasons) for i, (n, _) in numbered.items()]
     if isinstance(n_bands, str) and n_bands == "auto":
         bands = 8
         reasons["n_bands"] = "8: the paper's choice"
