@@ -401,6 +401,14 @@ def test_the_estimator_with_batches_anchors_and_chunks(pair, in_memory, rng):
 
     chunked = HarmonicAlignment(method="paper", calibrate=True, random_state=0).fit([x, y], chunk_rows=160)
     assert accuracy(pair, [e.compute() for e in chunked.embedding_]) > 0.6
+    with pytest.raises(ValueError, match="landmark_rows=100 is not used by a fit in chunks"):
+        HarmonicAlignment(method="paper").fit([x, y], chunk_rows=160, landmark_rows=100)
+    with pytest.raises(ValueError, match="signal_pca=3 is not used by a fit in chunks"):
+        HarmonicAlignment(method="paper", signal_pca=3).fit([x, y], chunk_rows=160)
+    with pytest.raises(ValueError, match="anchors serve method='refined'"):
+        HarmonicAlignment(method="paper").fit([x, y], anchors=[[0, 0]])
+    with pytest.raises(ValueError, match="but there is one"):
+        HarmonicAlignment().fit(x, links=np.eye(64))
     with pytest.raises(ValueError, match="method='paper'"):
         HarmonicAlignment().fit([x, y], chunk_rows=160)
     with pytest.raises(ValueError, match="go with dask arrays"):

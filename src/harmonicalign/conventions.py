@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -12,13 +13,25 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from harmonicalign._typing import Array
 from harmonicalign.inputs.parse import Inputs, parse
-from harmonicalign.outputs import CONTAINERS, Wrapper
 
-__all__ = ["attribute", "feature_facts", "forget", "method", "parse_for", "set_container", "wrapper_for"]
+__all__ = [
+    "Wrapper",
+    "attribute",
+    "check_container",
+    "feature_facts",
+    "forget",
+    "method",
+    "parse_for",
+    "wrapper_for",
+]
 
 _FACTS = ("n_features_in_", "feature_names_in_")
 """What scikit-learn keeps of the columns."""
+
+_CONTAINERS = ("default", "pandas", "polars")
+"""What `HarmonicAlignment.set_output` knows."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -85,13 +98,49 @@ def feature_facts(estimator: Any) -> dict[str, Any]:
     return {name: getattr(estimator, name) for name in _FACTS if hasattr(estimator, name)}
 
 
-def set_container(estimator: Any, container: str | None) -> None:
-    """Remember the container that results are to come in; None changes nothing."""
-    if container is None:
-        return
-    if container not in CONTAINERS:
+def check_container(container: str) -> str:
+    """The container that results are to come in, if it is known."""
+    if container not in _CONTAINERS:
         raise ValueError(f"transform is {container!r}; expected 'default', 'pandas' or 'polars'")
-    estimator._sklearn_output_config = {"transform": container}
+    return container
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """Puts coordinates into a container.
+
+    Attributes
+    ----------
+    container
+        One of 'default', 'pandas' and 'polars'.
+    columns
+        Names of the coordinates.
+    """
+
+    container: str
+    columns: list[str]
+
+    def wrap(self, result: Array, original: Any) -> Any:
+        """Coordinates in the container, with the row labels of what they were made of; dask arrays stay."""
+        if not isinstance(result, np.ndarray):
+            return result
+        if self.container == "pandas":
+            import pandas as pd
+
+            index = getattr(original, "index", None)
+            return pd.DataFrame(result, columns=self.columns, index=index, copy=False)
+        if self.container == "polars":
+            import polars as pl
+
+            return pl.DataFrame(result, schema=self.columns, orient="row")
+        return result
+
+    def hand_back(self, inputs: Inputs, results: Sequence[Array]) -> Any:
+        """Coordinates of every dataset in the form of the input."""
+        if inputs.form == "stacked":
+            return self.wrap(inputs.restore(list(results)), None)
+        wrapped = [self.wrap(r, c) for r, c in zip(results, inputs.containers, strict=True)]
+        return inputs.restore(wrapped)
 
 
 def wrapper_for(estimator: Any) -> Wrapper:

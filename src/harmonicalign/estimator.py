@@ -18,11 +18,11 @@ from harmonicalign.adapters.distributed.inputs import holds_dask, parse_lazy
 from harmonicalign.adapters.storage import Stored, read_alignment, write_alignment
 from harmonicalign.conventions import (
     attribute,
+    check_container,
     feature_facts,
     forget,
     method,
     parse_for,
-    set_container,
     wrapper_for,
 )
 from harmonicalign.evidence.significance import Significance, false_discovery
@@ -287,7 +287,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
 
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose the container of results: "default", "pandas" or "polars"."""
-        set_container(self, transform)
+        if transform is not None:
+            self._sklearn_output_config = {"transform": check_container(transform)}
         return self
 
     model_: AlignedModel = attribute("model")

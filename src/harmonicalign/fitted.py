@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from harmonicalign._typing import Array
+from harmonicalign.conventions import Wrapper
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.inputs.parse import Inputs, column_names, parse, position_of
 from harmonicalign.inputs.rows import find_rows
@@ -20,7 +21,6 @@ from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.models import AlignedModel
-from harmonicalign.outputs import Wrapper
 from harmonicalign.paper.joint import Joint
 from harmonicalign.parameters import Parameters
 from harmonicalign.uses.correct import correct
