@@ -1,0 +1,116 @@
+"""Which features correspond, and how sure the places of rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harmonicalign.adapters.drawing import COLOURS, GREY, LINES, MARKERS, one_axes, short, tidy
+from harmonicalign.adapters.plot.checks import enumerated, names_of, vector
+from harmonicalign.inputs.validate import check_integer
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["confidence", "feature_weights"]
+
+
+def feature_weights(
+    weights: Any, names: Sequence[str] | None = None, top: int = 30, ax: Axes | None = None
+) -> Axes:
+    """The features that correspond most, by learned weight.
+
+    Parameters
+    ----------
+    weights
+        (s,), a weight per feature.
+    names
+        Names of the features.
+    top
+        How many to show.
+    ax
+        Where to draw; by default a new figure, tall enough.
+    """
+    values = vector("weights", weights)
+    top = min(check_integer("top", top, minimum=1), len(values))
+    names = names_of(names, len(values), "feature", "weights")
+    order = np.argsort(-values, kind="stable")[:top]
+    ax = one_axes(ax, (6.0, 1.1 + 0.2 * top))
+    rows = np.arange(top)
+    ax.hlines(rows, min(0.0, float(values[order].min())), values[order], color="#B3CDE3", linewidth=2.2)
+    ax.plot(values[order], rows, "o", color=COLOURS[0], markersize=5)
+    ax.axvline(float(np.median(values)), color=GREY, linewidth=1, linestyle="--")
+    ax.annotate(
+        "median of all",
+        (float(np.median(values)), 1.0),
+        xycoords=("data", "axes fraction"),
+        xytext=(3, 3),
+        textcoords="offset points",
+        color=GREY,
+        fontsize="small",
+    )
+    ax.set_yticks(rows, [short(str(names[i])) for i in order])
+    ax.set_ylim(top - 0.4, -0.6)
+    ax.set_xlim(min(0.0, 1.05 * float(values.min())), None)
+    ax.set_xlabel("weight")
+    shown = "all" if top == len(values) else f"the first {top} of"
+    ax.set_title(f"{shown} {len(values)} features", pad=16, fontsize="medium")
+    tidy(ax)
+    ax.grid(axis="y", visible=False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def confidence(
+    values_list: Sequence[Any], names: Sequence[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """How well the rows of each dataset are supported by the others: share of rows against confidence.
+
+    Parameters
+    ----------
+    values_list
+        Confidence of the rows of each dataset, between 0 and 1.
+    names
+        Names of the datasets.
+    ax
+        Where to draw; by default a new figure.
+    """
+    values = [vector(f"values_list[{i}]", v) for i, v in enumerated(values_list)]
+    for i, v in enumerate(values):
+        if v.min() < 0 or v.max() > 1:
+            raise ValueError(
+                f"values_list[{i}] runs from {v.min():g} to {v.max():g}; confidence lies in [0, 1]"
+            )
+    names = names_of(names, len(values))
+    ax = one_axes(ax)
+    edges = np.linspace(0, 1, 26)
+    for i, (v, name) in enumerate(zip(values, names, strict=True)):
+        colour = COLOURS[i % len(COLOURS)]
+        share = 100 * np.histogram(v, edges)[0] / len(v)
+        ax.stairs(share, edges, fill=True, color=colour, alpha=0.15)
+        ax.stairs(
+            share,
+            edges,
+            color=colour,
+            linewidth=1.6,
+            linestyle=LINES[i % len(LINES)],
+            label=f"{name}: median {np.median(v):.2f}",
+        )
+        ax.plot(
+            [np.median(v)],
+            [0],
+            marker=MARKERS[i % len(MARKERS)],
+            color=colour,
+            markersize=7,
+            clip_on=False,
+            zorder=5,
+        )
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, None)
+    ax.set_xlabel("confidence (markers: medians)")
+    ax.set_ylabel("rows (%)")
+    tidy(ax)
+    ax.legend(loc="upper left", frameon=False)
+    return ax
