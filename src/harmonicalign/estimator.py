@@ -34,7 +34,7 @@ from harmonicalign.models import AlignedModel
 from harmonicalign.paper.align import MultiAlignment
 from harmonicalign.paper.harmonics import Harmonics
 from harmonicalign.paper.joint import Joint
-from harmonicalign.parameters import Parameters
+from harmonicalign.parameters import N_LANDMARKS, Parameters
 
 __all__ = ["HarmonicAlignment"]
 
@@ -145,7 +145,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         n_bands: int | str = "auto",
         t: float | str = "auto",
         calibrate: bool | str = "auto",
-        n_landmarks: int = 2000,
+        n_landmarks: int = N_LANDMARKS,
         frame: str = "blocks",
         signal_pca: int | None = None,
         first_band: int = 0,

@@ -20,7 +20,7 @@ from harmonicalign.method.anchors import known_pairs
 from harmonicalign.method.model import RefinedModel, add_dataset, fit_refined
 from harmonicalign.paper.model import PaperModel, fit_paper
 
-__all__ = ["Parameters", "anchor_pairs"]
+__all__ = ["N_LANDMARKS", "Parameters", "anchor_pairs"]
 
 
 _CHOICES = {
@@ -29,31 +29,32 @@ _CHOICES = {
     "metric": ("euclidean", "distance", "affinity"),
 }
 
-_N_LANDMARKS = 2000
+N_LANDMARKS = 2000
+"""Rows of each dataset on which the default finds the alignment; another number was chosen by the user."""
 
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
     """Parameters of `HarmonicAlignment` that decide on the result, but the seed, as users gave them."""
 
-    method: str = "refined"
-    n_neighbors: int | str = "auto"
-    n_pca: int | str | None = "auto"
-    n_harmonics: int | str | None = "auto"
-    n_bands: int | str = "auto"
-    t: float | str = "auto"
-    calibrate: bool | str = "auto"
-    n_landmarks: int = _N_LANDMARKS
-    frame: str = "blocks"
-    signal_pca: int | None = None
-    first_band: int = 0
-    bandwidth: Any = "knn"
-    decay: float = 2.0
-    thresh: float = 1e-4
-    anisotropy: float | str = "auto"
-    max_neighbors: int | str | None = "auto"
-    metric: str = "euclidean"
-    device: str = "cpu"
+    method: str
+    n_neighbors: int | str
+    n_pca: int | str | None
+    n_harmonics: int | str | None
+    n_bands: int | str
+    t: float | str
+    calibrate: bool | str
+    n_landmarks: int
+    frame: str
+    signal_pca: int | None
+    first_band: int
+    bandwidth: Any
+    decay: float
+    thresh: float
+    anisotropy: float | str
+    max_neighbors: int | str | None
+    metric: str
+    device: str
 
     def check(self) -> None:
         """Refuse values that do not exist, and parameters that the method does not use."""
@@ -64,7 +65,7 @@ class Parameters:
                 raise ValueError(f"{name} is {value!r}; expected {expected}")
         check_integer("n_landmarks", self.n_landmarks, minimum=10)
         if self.method == "paper":
-            unused = {"n_landmarks": self.n_landmarks != _N_LANDMARKS, "device": not _is(self.device, "cpu")}
+            unused = {"n_landmarks": self.n_landmarks != N_LANDMARKS, "device": not _is(self.device, "cpu")}
             other = "refined"
         else:
             unused = {
