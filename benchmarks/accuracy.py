@@ -3,7 +3,6 @@
     python benchmarks/accuracy.py                      # every task whose data are there
     python benchmarks/accuracy.py --tasks pancreas pbmc_all --methods none mnn default
     python benchmarks/accuracy.py --mnist              # corrupted MNIST over p: 3 pairs x 3 matrices
-    python benchmarks/accuracy.py --ablation           # the default with parts switched off
     python benchmarks/accuracy.py --methods default --device cuda
 
 Accuracy is that of 5-nearest-neighbour labels across datasets, mixing the entropy of dataset labels
@@ -19,11 +18,9 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import tasks
@@ -31,11 +28,6 @@ from sklearn.metrics import roc_auc_score
 
 from harmonicalign import HarmonicAlignment
 from harmonicalign.experiments import baselines
-from harmonicalign.method import model as models
-from harmonicalign.method import refine as refinement
-from harmonicalign.method import space
-from harmonicalign.method.maps import component_maps
-from harmonicalign.method.planes import laid_together
 
 METHODS = ("none", "mnn", "harmony", "scanorama", "paper", "default")
 DEFAULT_TASKS = [name for name in tasks.names() if not name.startswith("mnist_p35_")]
@@ -56,15 +48,12 @@ def run(method: str, task: tasks.Task, seed: int = 0, device: str = "cpu") -> tu
     return baselines.get(method).fit_transform(common), None
 
 
-def measure(
-    task: tasks.Task, method: str, options: dict[str, Any] | None = None, device: str = "cpu"
-) -> dict[str, Any]:
+def measure(task: tasks.Task, method: str, device: str = "cpu") -> dict[str, Any]:
     """Scores, time and what the model says of itself."""
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with switched(options or {}):
-            embedding, model = run(method, task, device=device)
+        embedding, model = run(method, task, device=device)
     out: dict[str, Any] = {"task": task.name, "method": method, "seconds": time.perf_counter() - start}
     out |= tasks.score(task, embedding)
     if method == "default":
@@ -77,46 +66,6 @@ def measure(
             out["weight_auc"] = roc_auc_score(task.truth, model.feature_weights_)
             out["weight_auc_varying"] = roc_auc_score(task.truth[varies], model.feature_weights_[varies])
     return out
-
-
-@contextmanager
-def switched(options: dict[str, Any]) -> Iterator[None]:
-    """Run with parts of the default switched off; what is not a part's name is an option of `refine`."""
-    options = dict(options)
-    with ExitStack() as stack:
-        for part in [name for name in PARTS if options.pop(name, False)]:
-            stack.enter_context(PARTS[part]())
-        stack.enter_context(patch.object(models, "refine", partial(refinement.refine, **options)))
-        yield
-
-
-PARTS: dict[str, Callable[[], Any]] = {
-    "no_shift": lambda: patch.object(
-        space, "_local_moves", lambda z, *_: [np.zeros_like(rows) for rows in z]
-    ),
-    "anchors_alone": lambda: patch.object(
-        refinement, "component_maps", lambda sides, pairing, *_: component_maps(sides, pairing)
-    ),
-    "no_planes": lambda: patch.object(models, "PLANE_ROWS", 0),
-    "planes_across": lambda: patch.object(
-        models, "laid_together", lambda z, within: laid_together(z, within=False)
-    ),
-}
-
-ABLATION: dict[str, dict[str, Any]] = {
-    "default": {},
-    "no learned weights": {"learn_weights": False},
-    "start: harmonics only": {"starts": ("harmonics",), "simple": False},
-    "start: columns only": {"starts": ("columns",), "simple": False},
-    "no simple explanations": {"simple": False},
-    "one round": {"n_rounds": 1},
-    "no start from relations": {"last_start": None},
-    "no restarts": {"n_restarts": 0},
-    "map by anchors alone": {"anchors_alone": True},
-    "no local shift": {"no_shift": True},
-    "no planes": {"no_planes": True},
-    "planes across datasets": {"planes_across": True},
-}
 
 
 def mnist_runs(percentages: tuple[int, ...]) -> Iterator[Callable[[], tasks.Task]]:
@@ -132,15 +81,12 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
     parser.add_argument("--mnist", action="store_true", help="corrupted MNIST over p, default method")
     parser.add_argument("--percentages", type=int, nargs="+", default=list(tasks.MNIST_PERCENTAGES))
-    parser.add_argument("--ablation", action="store_true")
     parser.add_argument("--device", default="cpu", help="of the default method")
     parser.add_argument("--csv", type=Path, default=Path(__file__).parent / "results" / "accuracy.csv")
     options = parser.parse_args()
     options.csv.parent.mkdir(parents=True, exist_ok=True)
     if options.mnist:
         mnist_table(options)
-    elif options.ablation:
-        table(options, {name: partial(measure, method="default", options=o) for name, o in ABLATION.items()})
     else:
         table(
             options, {name: partial(measure, method=name, device=options.device) for name in options.methods}

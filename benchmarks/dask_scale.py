@@ -65,7 +65,7 @@ def by_landmarks(datasets: list[Any], n_landmarks: int, client: Client) -> Distr
 def by_chunks(datasets: list[Any], chunk_rows: int, client: Client) -> DistributedResult:
     settings = resolve(
         [(min(chunk_rows, d.shape[0]), d.shape[1]) for d in datasets],
-        method="paper",
+        rules=None,
         n_neighbors="auto",
         n_pca="auto",
         n_harmonics="auto",

@@ -364,6 +364,42 @@ def _worms() -> Task:
     )
 
 
+def _mnist_usps(source: str, target: str) -> Task:
+    z = read(data_dir() / "mnist_vs_usps" / "mnist_vs_usps.npz")
+    return Task(
+        f"{source}_{target}",
+        [z[f"X_{source}"], z[f"X_{target}"]],
+        [z[f"y_{source}"], z[f"y_{target}"]],
+        directions=((0, 1),),
+        notes=f"digits of 16 x 16 pixels, {source.upper()} against {target.upper()}; all pixels correspond",
+    )
+
+
+def _coil() -> Task:
+    z = read(data_dir() / "coil20" / "coil20.npz")
+    first = np.isin(z["view"], [*range(18), *range(36, 54)])
+    return Task(
+        "coil",
+        [z["X"][first], z["X"][~first]],
+        [z["y"][first], z["y"][~first]],
+        notes="20 objects, two ranges of views of 36 each; all pixels correspond",
+    )
+
+
+def _mixtures() -> Task:
+    z = read(data_dir() / "sc_mixology" / "rnamix.npz")
+    _, ic, isort = np.intersect1d(z["genes_celseq2"], z["genes_sortseq"], return_indices=True)
+    datasets = [log_normalise(z[key][:, genes]) for key, genes in (("celseq2", ic), ("sortseq", isort))]
+    columns = variable_columns(datasets)
+    return Task(
+        "mixtures",
+        [x[:, columns] for x in datasets],
+        [z["mix_celseq2"], z["mix_sortseq"]],
+        directions=((0, 1),),
+        notes="RNA of three cell lines mixed in seven known proportions, two protocols; points of a triangle",
+    )
+
+
 def _pbmc_removed() -> Task:
     return without(_pbmc("pbmc", ["3pv2", "5p"]), "pbmc_removed", [["NK"], ["B"]])
 
@@ -419,6 +455,10 @@ _TASKS: dict[str, tuple[str, Callable[[], Task]]] = {
         lambda: _jurkat("jurkat_pure_pair", ["jurkat", "t293"]),
     ),
     "worms": ("planarian_schistosome/planarian_schistosome.npz", _worms),
+    "mnist_usps": ("mnist_vs_usps/mnist_vs_usps.npz", lambda: _mnist_usps("mnist", "usps")),
+    "usps_mnist": ("mnist_vs_usps/mnist_vs_usps.npz", lambda: _mnist_usps("usps", "mnist")),
+    "coil": ("coil20/coil20.npz", _coil),
+    "mixtures": ("sc_mixology/rnamix.npz", _mixtures),
 }
 
 # Every pair and group of real datasets that measure the same features.
@@ -430,6 +470,26 @@ for _name in (
     *(f"cytometry_p{person}_{time}" for person in (1, 2) for time in ("baseline", "3month")),
 ):
     _TASKS[f"{_name}_rotated"] = (_TASKS[_name][0], lambda name=_name: rotated(_TASKS[name][1]()))
+_TASKS["usps_mnist_rotated"] = (_TASKS["usps_mnist"][0], lambda: rotated(_mnist_usps("usps", "mnist")))
+_TASKS["coil_rotated"] = (_TASKS["coil"][0], lambda: rotated(_coil(), 0.75))
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "digits": ("mnist_p", "mnist_usps", "usps_mnist"),
+    "objects": ("coil",),
+    "pancreas": ("pancreas",),
+    "pbmc": ("pbmc",),
+    "cell lines": ("cell_lines", "jurkat"),
+    "mixtures": ("mixtures",),
+    "cortex": ("cortex",),
+    "cytometry": ("cytometry",),
+    "flatworms": ("worms",),
+}
+"""Families of data, by how names of tasks begin: what is chosen on some is reported on the others."""
+
+
+def family(name: str) -> str:
+    """The family of the task of this name."""
+    return next(f for f, starts in FAMILIES.items() if name.startswith(starts))
 
 
 def names() -> list[str]:

@@ -36,6 +36,10 @@ nb_merge_streams = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
-autodoc_type_aliases = {"Array": "numpy.ndarray", "Matrix": "Matrix"}
+# Names of types as they stand in the signatures; `harmonicalign._typing` says what they are.
+autodoc_type_aliases = {"Array": "numpy.ndarray"} | {
+    name: name
+    for name in ("ArrayLike", "Datasets", "Labels", "Matrix", "MatrixLike", "PathLike", "RandomState")
+}
 napoleon_google_docstring = False
 napoleon_use_rtype = False

@@ -2,14 +2,14 @@
 Batch correction
 ================
 
-The same kind of sample is measured twice, on two days, and the instrument has drifted: every marker has its
-own gain and offset on the second day. The samples differ as well: one branch of the tree that the cells
-form is missing on the second day, and young cells are more frequent.
+Two similar samples are measured on two days, and the instrument has drifted: every marker has its own gain
+and offset on the second day. The samples differ as well. The cells form a tree; on the second day one of its
+branches is missing, and young cells are more frequent.
 
-A correction must undo the drift and leave the difference between the samples alone. Matching the quantiles
-of each marker, the usual simple remedy, cannot tell the one from the other: it makes the marginal
-distributions of the two days equal by giving young cells the values of old ones. ``model.correct`` maps
-quantiles within neighbourhoods of the aligned space, where like meets like.
+A correction should remove the drift and keep the difference between the samples. Matching the quantiles of
+each marker, the usual simple correction, cannot distinguish the two: it makes the marginal distributions of
+the two days equal by giving young cells the values of old ones. ``model.correct`` maps quantiles within
+neighbourhoods of the aligned space, where cells of the same state are compared.
 
 The data are generated, so that the true values of the second day are known.
 
@@ -28,16 +28,16 @@ from harmonicalign.datasets import tree
 from harmonicalign.metrics import earth_movers_distance, knn_label_agreement
 
 parser = argparse.ArgumentParser(description="Correct a batch effect between two unlike samples.")
-parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the pictures")
+parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the figures")
 parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
-plt.switch_backend("agg")  # pictures go to files, so no screen is needed
+plt.switch_backend("agg")  # figures are written to files; no display is needed
 
 # %%
 # Two days
 # --------
 # Cells lie on a tree of seven branches in 12 markers. ``density=1`` makes the root of the tree more
-# frequent on the second day, and its last branch is then taken away.
+# frequent on the second day. Its last branch is then removed.
 
 pair = tree(
     1000, 1000, depth=3, n_features=12, noise=0.15, density=1.0, rotate=False, random_state=options.seed
@@ -54,8 +54,8 @@ day2 = truth * gain + offset
 # %%
 # Correction
 # ----------
-# Nothing is known about the cells: no pairs, no labels. The first day is the reference and comes back as it
-# was; the second comes back in the first day's terms and units.
+# Neither pairs nor labels are known. The first day is the reference and is returned unchanged. The second is
+# returned in the units of the first.
 
 model = HarmonicAlignment(random_state=options.seed).fit({"day 1": day1, "day 2": day2})
 corrected = model.correct(reference="day 1")["day 2"]
@@ -64,12 +64,12 @@ ranks = day2.argsort(axis=0).argsort(axis=0) / (len(day2) - 1)
 matched = np.column_stack([np.quantile(v, r) for v, r in zip(day1.T, ranks.T, strict=True)])
 
 # %%
-# What improved
-# -------------
-# The error of the values, in units of the markers' spread, is what counts; it needs the truth. The earth
-# mover's distance compares the days branch by branch, so that composition plays no part, and has a floor:
-# the distance of the true values, which are another sample. The last column asks whether a cell's nearest
-# neighbours on the first day are of its own branch.
+# Scores
+# ------
+# The error of the values, in units of the markers' spread, is the main measure; it needs the truth. The earth
+# mover's distance compares the days branch by branch, so that composition does not matter. Its lower limit is
+# the distance of the true values, which are another sample. The last column is the share of cells whose
+# nearest neighbours on the first day are of the same branch.
 
 spread = np.sqrt(day1.var(axis=0).mean())
 shared = np.unique(branch2)
@@ -97,7 +97,7 @@ for name, numbers in scores.items():
 # The cells
 # ---------
 # Both days in the first two principal components of the first day, the same in every panel. The missing
-# branch must stay missing and the others must keep their shape; quantile matching bends the tree.
+# branch should stay missing and the others should keep their shape. Quantile matching distorts the tree.
 
 blue, orange, grey = "#0072B2", "#E69F00", "#D0D0D0"
 plane = PCA(2).fit(day1)
@@ -115,8 +115,8 @@ figure.savefig(options.out / "batch_correction_cells.png", dpi=120)
 # %%
 # One marker
 # ----------
-# Distributions of the marker in which the samples truly differ most. The corrected second day must follow
-# its own true values (grey), not the first day.
+# Distributions of the marker in which the samples truly differ most. The corrected second day should follow
+# its true values (grey), not the first day.
 
 marker = int(np.argmax(earth_movers_distance(day1, truth) / day1.std(axis=0)))
 shown = np.concatenate([v[:, marker] for v in (day1, *versions.values())])
@@ -141,6 +141,4 @@ for ax, (name, values) in zip(axes, list(versions.items())[:3], strict=True):
 axes[0].set_ylabel("density of cells")
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
 figure.savefig(options.out / "batch_correction_marker.png", dpi=120)
-print(
-    f"Pictures: {options.out / 'batch_correction_cells.png'}, {options.out / 'batch_correction_marker.png'}"
-)
+print(f"Figures: {options.out / 'batch_correction_cells.png'}, {options.out / 'batch_correction_marker.png'}")

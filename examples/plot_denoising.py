@@ -2,17 +2,17 @@
 Denoising
 =========
 
-Measurements of single rows are noisy, but rows that are alike were measured many times over. Denoising by
-diffusion replaces each row by the mean over the rows near to it. With two datasets there are more rows to
-average over, if the near ones are found: that is what the alignment is for.
+Single rows are noisy, but many rows are similar to each other. Denoising by diffusion replaces each row by a
+mean over rows near it. Two datasets offer more rows to average over, provided that neighbours are found
+across datasets; this requires an alignment.
 
-Here a large dataset and a small one lie on one tree, with noise of a third of its spread on every
+Here a large dataset and a small one are sampled from one tree, with noise of a third of its spread on every
 marker. The small one comes from a second instrument that has its own gain and offset for each marker.
-Without alignment the two do not meet: diffusion smooths each by itself, and the difference between the
-instruments stays as large as it was, only sharper. After alignment and correction, each row of the small
-dataset is averaged over its neighbours in both.
+Without alignment the two datasets do not overlap: diffusion smooths each separately, and the difference
+between the instruments remains. After alignment and correction, each row of the small dataset is averaged
+over its neighbours in both.
 
-Nothing is free: averages also shorten the tips of the branches and round off the forks, as the picture shows.
+Averaging has a cost: it shortens the tips of the branches and rounds off the forks, as the figure shows.
 
 Run it with ``python examples/plot_denoising.py --out example-output``.
 """
@@ -30,15 +30,15 @@ from harmonicalign.metrics import earth_movers_distance
 from harmonicalign.smooth import balanced_transitions, denoise
 
 parser = argparse.ArgumentParser(description="Denoise a small dataset with the help of a large one.")
-parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the picture")
+parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the figure")
 parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
-plt.switch_backend("agg")  # pictures go to files, so no screen is needed
+plt.switch_backend("agg")  # figures are written to files; no display is needed
 
 # %%
 # A large dataset and a small one
 # -------------------------------
-# The same seed without noise gives the same points without noise: the truth.
+# The same seed with ``noise=0`` gives the true values of the same points.
 
 sizes = {"n_x": 1500, "n_y": 300, "depth": 3, "n_features": 12, "rotate": False}
 noisy = tree(**sizes, noise=0.3, random_state=options.seed)
@@ -52,9 +52,9 @@ large, small = noisy.x, noisy.y * gain + offset
 # %%
 # Denoising with and without alignment
 # ------------------------------------
-# ``model.denoise`` takes the rows of all datasets stacked, here after ``model.correct`` has brought them to
-# one scale: an average over both instruments means little while they disagree. The same diffusion on the
-# unaligned rows is the comparison. The number of steps is chosen from the data.
+# ``model.denoise`` takes the stacked rows of all datasets, here after ``model.correct`` has brought them to
+# one scale: an average over two instruments is meaningful only if their values agree. The comparison is the
+# same diffusion on the unaligned rows. The number of steps is chosen from the data.
 
 model = HarmonicAlignment(random_state=options.seed).fit([large, small])
 corrected = model.correct(reference=0)
@@ -63,11 +63,11 @@ alone = [model.denoise(corrected[i], dataset=i).values for i in (0, 1)]
 unaligned = denoise(np.vstack([large, small]), balanced_transitions([large, small]))
 
 # %%
-# What improved
-# -------------
+# Scores
+# ------
 # The error of the small dataset's values against the truth, in units of the tree's spread, and the earth
 # mover's distance between the two datasets, which are samples of one tree. Two samples differ a little even
-# without noise (the last line); averages over common neighbours can differ less than that.
+# without noise (the last line); averages over common neighbours can have a smaller distance than that.
 
 n = len(large)
 spread = np.sqrt(true.y.var(axis=0).mean())
@@ -92,8 +92,8 @@ for name, numbers in scores.items():
 print(f"steps of diffusion, chosen automatically: {aligned.t}")
 
 # %%
-# The picture
-# -----------
+# The figure
+# ----------
 # The first two principal components of the true values, the same in every panel.
 
 titles = {
@@ -121,4 +121,4 @@ figure.legend(
 )
 options.out.mkdir(parents=True, exist_ok=True)
 figure.savefig(options.out / "denoising.png", dpi=120)
-print(f"Picture: {options.out / 'denoising.png'}")
+print(f"Figure: {options.out / 'denoising.png'}")

@@ -3,12 +3,13 @@ Label transfer
 ==============
 
 One half of the digits is labelled. The other half has no labels, and 65 % of its pixels are scrambled.
-After alignment the labels are carried over, each with a confidence: the probability that it is right.
+After alignment the labels are transferred, each with a confidence: the calibrated probability that it is
+right.
 
-Two things make a confidence useful. It should be calibrated: of the labels given with 80 %, about 80 % should
-be right. And it should be low for what the labelled half does not know. To see this, all fours are taken
-out of the labelled half; the fours of the other half have no right answer and should be left
-"unassigned", while few other digits are.
+A useful confidence has two properties. It is calibrated: of the labels given with 80 %, about 80 % are right.
+And it is low for classes that the labelled half lacks. To show this, all fours are removed from the labelled
+half. The fours of the other half then have no right answer and should be left "unassigned", while few other
+digits should be.
 
 The comparison is the same vote among the nearest labelled images without alignment.
 
@@ -26,17 +27,17 @@ from harmonicalign.datasets import load_digits_pair
 from harmonicalign.metrics import expected_calibration_error
 from harmonicalign.transfer import transfer_labels
 
-parser = argparse.ArgumentParser(description="Carry labels over to corrupted digits, with confidence.")
-parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the picture")
-parser.add_argument("--threshold", type=float, default=0.5, help="confidence below which a row has no label")
+parser = argparse.ArgumentParser(description="Transfer labels to corrupted digits, with confidence.")
+parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the figure")
+parser.add_argument("--threshold", type=float, default=0.5, help="labels below it are unassigned")
 parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
-plt.switch_backend("agg")  # pictures go to files, so no screen is needed
+plt.switch_backend("agg")  # figures are written to files; no display is needed
 
 # %%
 # A labelled half without fours
 # -----------------------------
-# Labels are text here, so that "unassigned" is one of a kind with them.
+# Labels are text here, so that "unassigned" has the same type.
 
 missing = "4"
 pair = load_digits_pair(preserved=0.35, random_state=options.seed)
@@ -55,9 +56,9 @@ found = model.transfer(labels, source=0, target=1, threshold=options.threshold)
 unaligned = transfer_labels(labelled, labels, pair.y, threshold=options.threshold)
 
 # %%
-# What improved
-# -------------
-# Likeliest label of every row, assigned or not, against the truth; a four is never right.
+# Scores
+# ------
+# The most likely label of every row, assigned or not, is compared with the truth; a four is never right.
 
 new = truth == missing
 for name, transfer in {"without alignment": unaligned, "with alignment": found}.items():
@@ -75,11 +76,11 @@ for name, transfer in {"without alignment": unaligned, "with alignment": found}.
     )
 
 # %%
-# The picture
-# -----------
-# Left, how often labels of a given confidence are right: on the diagonal, as often as they claim. The size of
-# a marker tells how many rows it stands for (fewer than five are left out). Right, the confidence of rows
-# whose digit has labels and of the fours.
+# The figure
+# ----------
+# Left: how often labels of a given confidence are right; calibrated labels lie on the diagonal. The size of a
+# marker shows the number of rows (bins of fewer than five are left out). Right: the confidence of rows whose
+# digit has labels, and of the fours.
 
 
 def calibration_curve(transfer, n_bins=10):
@@ -124,4 +125,4 @@ for ax in (left, right_panel):
     ax.spines[["top", "right"]].set_visible(False)
 options.out.mkdir(parents=True, exist_ok=True)
 figure.savefig(options.out / "label_transfer.png", dpi=120)
-print(f"Picture: {options.out / 'label_transfer.png'}")
+print(f"Figure: {options.out / 'label_transfer.png'}")

@@ -4,12 +4,12 @@ Reconstructing corrupted digits
 
 Fig. 2b of the paper, on the digits that come with scikit-learn. One half of the images stays as it is. The
 other half is multiplied by a random orthogonal matrix in which only 30 % of the columns are those of the
-identity: 19 of 64 pixels still mean what they did, the other 45 are scrambled, and nobody says which.
+identity: 19 of 64 pixels keep their meaning, and the other 45 are scrambled. Which ones is unknown.
 
-Each corrupted image is then rebuilt from clean ones. Its 10 nearest neighbours in the clean half are looked
-up, the digit that is commonest among them is taken, and every pixel becomes the average over the neighbours
-of that digit. Without alignment the neighbours are mostly of the wrong kind and so is the picture. After
-alignment they are the right ones, and the reconstruction is nearly as good as if nothing had been corrupted.
+Each corrupted image is then reconstructed from clean ones. Among its 10 nearest neighbours in the clean half
+the most frequent digit is found, and every pixel is averaged over the neighbours of that digit. Without
+alignment the neighbours mostly show the wrong digit, and so does the reconstruction. After alignment they
+show the right one, and the reconstruction is nearly as good as from uncorrupted images.
 
 Run it with ``python examples/plot_reconstruction.py --out example-output``.
 """
@@ -25,17 +25,17 @@ from harmonicalign import HarmonicAlignment
 from harmonicalign.datasets import load_digits_pair
 
 parser = argparse.ArgumentParser(description="Reconstruct corrupted digits with and without alignment.")
-parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the picture")
-parser.add_argument("--preserved", type=float, default=0.3, help="share of the pixels left alone")
+parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the figure")
+parser.add_argument("--preserved", type=float, default=0.3, help="share of the pixels that are preserved")
 parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
-plt.switch_backend("agg")  # pictures go to files, so no screen is needed
+plt.switch_backend("agg")  # figures are written to files; no display is needed
 
 # %%
 # The data and the alignment
 # --------------------------
 # ``pair.x`` are the clean images and ``pair.y`` the corrupted ones; ``pair.y_clean`` is the truth, which is
-# used only to measure errors and to draw the first row of the picture.
+# used only to measure errors and to draw the first row of the figure.
 
 pair = load_digits_pair(preserved=options.preserved, random_state=options.seed)
 model = HarmonicAlignment(random_state=options.seed).fit([pair.x, pair.y])
@@ -44,11 +44,11 @@ model = HarmonicAlignment(random_state=options.seed).fit([pair.x, pair.y])
 # %%
 # Reconstruction
 # --------------
-# The same rule in every case; only the space in which neighbours are sought differs.
+# The rule is the same in every case; only the space of the neighbour search differs.
 
 
 def reconstruct(clean, corrupted, images, labels, n_neighbors=10):
-    """Average of the commonest kind among the nearest clean images, and that kind."""
+    """Average over the most frequent class among the nearest clean images, and that class."""
     nearest = NearestNeighbors(n_neighbors=n_neighbors).fit(clean).kneighbors(corrupted)[1]
     kinds = labels[nearest]
     counts = (kinds[:, :, None] == np.unique(labels)).sum(axis=1)
@@ -65,8 +65,8 @@ spaces = {
 results = {name: reconstruct(*space, pair.x, pair.labels_x) for name, space in spaces.items()}
 
 # %%
-# What improved
-# -------------
+# Scores
+# ------
 # The error is the root mean square over all pixels (which run from 0 to 16) of all images.
 
 print(f"{len(pair.y)} digits of which {int(pair.preserved.sum())} of 64 pixels are preserved")
@@ -76,10 +76,10 @@ for name, (images, dominant) in results.items():
     print(f"  right digit {name:<37} {np.mean(dominant == pair.labels_y):.3f}")
 
 # %%
-# The picture
-# -----------
-# One column for each digit: the first of its kind in the corrupted half, not a chosen one. A dot marks
-# reconstructions of the wrong digit.
+# The figure
+# ----------
+# One column for each digit, showing its first image in the corrupted half. A dot marks reconstructions of the
+# wrong digit.
 
 columns = [int(np.flatnonzero(pair.labels_y == digit)[0]) for digit in range(10)]
 rows = {
@@ -99,4 +99,4 @@ for line, (name, (images, dominant)) in zip(axes, rows.items(), strict=True):
 figure.suptitle(f"digits with {100 * options.preserved:.0f} % of the pixels preserved (dot: wrong digit)")
 options.out.mkdir(parents=True, exist_ok=True)
 figure.savefig(options.out / "reconstruction.png", dpi=120)
-print(f"Picture: {options.out / 'reconstruction.png'}")
+print(f"Figure: {options.out / 'reconstruction.png'}")

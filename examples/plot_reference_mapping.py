@@ -2,15 +2,13 @@
 Reference mapping
 =================
 
-A reference is fitted once and used for a long time: the model is saved, loaded elsewhere, places rows that
-arrive later, and takes in datasets that nobody had thought of. Nothing that is there moves meanwhile, so
-that results of last month stay comparable with those of today.
+A reference is fitted once and then used repeatedly: the model is saved, loaded elsewhere, places new rows,
+and accepts new datasets. Existing coordinates do not move, so that earlier results stay comparable.
 
-The reference is a set of labelled digits. Site A sends digits of which half of the pixels are scrambled,
-and is part of the fit. Then come 200 more images from site A, which ``transform`` places, and a whole dataset
-from site B, scrambled in another way, which ``add`` lets join. For each, the figure printed is the share of
-images whose 5 nearest neighbours in the reference are mostly of the right digit, on the pixels as they
-arrived and after mapping.
+The reference is a set of labelled digits. Site A provides digits of which half of the pixels are scrambled,
+and is part of the fit. Later, ``transform`` places 200 more images from site A, and ``add`` adds a dataset
+from site B, whose pixels are scrambled differently. The score of each is the share of images whose 5 nearest
+neighbours in the reference mostly show the right digit, on the original pixels and after mapping.
 
 Run it with ``python examples/plot_reference_mapping.py --out example-output``.
 """
@@ -29,10 +27,10 @@ from harmonicalign.datasets import corruption_matrix
 from harmonicalign.metrics import knn_label_agreement
 
 parser = argparse.ArgumentParser(description="Fit, save, load, place new rows, add a dataset.")
-parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the pictures")
+parser.add_argument("--out", type=Path, default=Path("example-output"), help="folder for the figures")
 parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
-plt.switch_backend("agg")  # pictures go to files, so no screen is needed
+plt.switch_backend("agg")  # figures are written to files; no display is needed
 
 # %%
 # A reference and two sites
@@ -47,7 +45,7 @@ scramble_b, _ = corruption_matrix(64, 0.5, random_state=options.seed + 100)
 # %%
 # Fit and save
 # ------------
-# One ``.npz`` file; nothing in it is executed when it is read.
+# The model is one ``.npz`` file; reading it executes no code.
 
 fitted = HarmonicAlignment(random_state=options.seed)
 fitted.fit({"reference": images[reference], "site A": images[site_a] @ scramble_a})
@@ -59,8 +57,8 @@ with tempfile.TemporaryDirectory() as folder:
 # %%
 # New rows of a known site, and a new site
 # ----------------------------------------
-# ``transform`` is told which site the rows come from. ``add`` changes the model, which knows the new site
-# from then on, but no coordinates of the others.
+# ``transform`` needs the name of the site that the rows come from. ``add`` changes the model, which then
+# includes the new site; the coordinates of the others stay the same.
 
 rows_a, rows_b = images[later_a] @ scramble_a, images[site_b] @ scramble_b
 placed = model.transform(rows_a, dataset="site A")
@@ -71,8 +69,8 @@ stayed = all(np.array_equal(a, b) for a, b in zip(fitted.embedding_, model.embed
 print(f"  nothing moved when site B was added: {stayed}")
 
 # %%
-# What improved
-# -------------
+# Scores
+# ------
 
 home = model.embedding_[0]
 cases = {
@@ -92,9 +90,9 @@ for name, numbers in scores.items():
     print(f"  {name:<26} " + " ".join(f"{number:9.3f}" for number in numbers))
 
 # %%
-# The pictures
-# ------------
-# First where the new rows and the new site land among the reference: before mapping apart, afterwards on top.
+# The figures
+# -----------
+# The first shows the new rows and the new site with the reference, before mapping (separate) and after.
 
 names = ["reference", "site A, new rows", "site B, added"]
 figure = plt.figure(figsize=(9.6, 7.6), layout="constrained")
@@ -109,7 +107,7 @@ options.out.mkdir(parents=True, exist_ok=True)
 figure.savefig(options.out / "reference_mapping.png", dpi=120)
 
 # %%
-# Then the figures printed above.
+# The second shows the scores printed above.
 
 figure, ax = plt.subplots(figsize=(6.4, 3.0), layout="constrained")
 places = np.arange(len(scores))
@@ -118,8 +116,8 @@ for shift, column, colour, name in ((-0.2, 0, "#E69F00", "as they arrived"), (0.
     ax.bar_label(bars, fmt="%.2f", padding=3, fontsize="small")
 ax.set_yticks(places, list(scores))
 ax.invert_yaxis()
-ax.set(xlabel="share of images whose neighbours tell the right digit", xlim=(0, 1.08))
+ax.set(xlabel="share of images whose neighbours show the right digit", xlim=(0, 1.08))
 ax.spines[["top", "right"]].set_visible(False)
 figure.legend(loc="outside upper center", ncols=2, frameon=False)
 figure.savefig(options.out / "reference_mapping_accuracy.png", dpi=120)
-print(f"Pictures: {options.out / 'reference_mapping.png'}, {options.out / 'reference_mapping_accuracy.png'}")
+print(f"Figures: {options.out / 'reference_mapping.png'}, {options.out / 'reference_mapping_accuracy.png'}")

@@ -100,7 +100,7 @@ def accuracy(pair, embedding):
 def paper_chunks(datasets, chunk_rows, seed=0, **options):
     settings = resolve(
         [(min(chunk_rows, d.shape[0]), d.shape[1]) for d in datasets],
-        method="paper",
+        rules=None,
         n_neighbors="auto",
         n_pca="auto",
         n_harmonics="auto",
@@ -395,7 +395,7 @@ def test_the_estimator_with_batches_anchors_and_chunks(pair, in_memory, rng):
     # Rows of one dataset, known to match themselves: they must be among the landmarks.
     pairs = np.stack([np.arange(290, 320)] * 2, axis=1)
     anchored = HarmonicAlignment(random_state=0).fit([x, x], anchors=pairs, landmark_rows=100)
-    assert next(iter(anchored.model_.refinements.values())).start == "anchors"
+    assert next(iter(anchored.model_.pairs.values())).start == "anchors"
     rows, _ = anchored.fitted_.result.fetch_sample()
     assert {tuple(r) for r in pair.x[290:320].tolist()} <= {tuple(r) for r in rows[0].tolist()}
 

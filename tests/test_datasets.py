@@ -3,10 +3,10 @@
 import doctest
 import gzip
 import struct
+import sys
 
 import numpy as np
 import pytest
-import sklearn.datasets
 from scipy.spatial.distance import cdist
 from scipy.stats import kstest, wasserstein_distance
 from sklearn.utils import Bunch
@@ -163,22 +163,21 @@ def test_mnist_from_openml(monkeypatch, digits, pandas, parser):
         return Bunch(data=digits[0].astype(np.int64), target=digits[1].astype(str).astype(object))
 
     asked = []
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
-    monkeypatch.setattr(mnist.importlib.util, "find_spec", lambda name: object() if pandas else None)
-    data, target = load_mnist()
+    if not pandas:
+        monkeypatch.setitem(sys.modules, "pandas", None)
+    data, target = mnist._fetch_mnist(fetch)
     assert asked == [("mnist_784", 1, False, parser)]
     np.testing.assert_array_equal(data, digits[0])
     np.testing.assert_array_equal(target, digits[1])
     assert data.dtype == np.uint8
 
 
-def test_mnist_without_a_network_says_what_else_to_do(monkeypatch):
+def test_mnist_without_a_network_says_what_else_to_do():
     def fetch(*args, **kwargs):
         raise OSError("no route to host")
 
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
     with pytest.raises(OSError, match=r"no route to host.*pass path="):
-        load_mnist()
+        mnist._fetch_mnist(fetch)
 
 
 def test_mnist_refuses_what_it_cannot_read(tmp_path, digits):

@@ -18,7 +18,7 @@ from transcription import multi_alignment
 
 from harmonicalign import HarmonicAlignment
 from harmonicalign.fitted import FittedAlignment
-from harmonicalign.method import memory
+from harmonicalign.method import DEFAULT, memory
 
 
 def paper(**options):
@@ -299,12 +299,13 @@ def test_feature_weights_are_the_squares_of_scores_where_signals_vary(pair):
         ("paper", {"n_landmarks": 50}, "refined"),
         ("paper", {"device": "cuda"}, "refined"),
         ("paper", {"device": "auto"}, "refined"),
+        ("paper", {"config": DEFAULT}, "refined"),
     ],
 )
 def test_parameters_that_a_method_does_not_use_are_refused(pair, method, options, other):
     (name,) = options
     model = HarmonicAlignment(method=method, **options)
-    assert clone(model).get_params()[name] == options[name]
+    assert repr(clone(model).get_params()[name]) == repr(options[name])
     message = f"{name}=.* serves method='{other}' and is not used by method='{method}'; drop {name}, or"
     with pytest.raises(ValueError, match=message):
         model.fit(list(pair))
@@ -457,6 +458,7 @@ def test_bad_datasets(pair, change, message):
         ({"bandwidth": -1}, "bandwidth"),
         ({"anisotropy": 2}, "anisotropy"),
         ({"metric": "cosine"}, "metric"),
+        ({"config": {"n_hubs": 2}}, "config is .* expected a harmonicalign.method.MethodConfig"),
         ({"random_state": "seed"}, "seed"),
     ],
 )

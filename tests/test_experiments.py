@@ -21,6 +21,7 @@ from harmonicalign.experiments._tables import summarise, to_csv, to_markdown
 from harmonicalign.experiments.batch import EXPERIMENT as BATCH
 from harmonicalign.experiments.chunks import align_in_chunks
 from harmonicalign.experiments.corruption import EXPERIMENT as CORRUPTION
+from harmonicalign.experiments.corruption import grid
 from harmonicalign.experiments.fusion import EXPERIMENT as FUSION
 from harmonicalign.experiments.manifolds import EXPERIMENT as MANIFOLDS
 from harmonicalign.experiments.multi import EXPERIMENT as MULTI
@@ -264,11 +265,8 @@ def test_corruption_measures_every_method_on_the_same_pair():
     assert found["paper, ℓ = 8"] == knn_label_agreement(x, pair.labels_x, y, pair.labels_y)
 
 
-def test_full_corruption_is_the_papers(monkeypatch):
-    import harmonicalign.experiments.corruption as module
-
-    monkeypatch.setattr(module, "digits_name", lambda plan: "mnist")
-    cells = module.cells(Plan())
+def test_full_corruption_is_the_papers():
+    cells = grid(Plan(), "mnist")
     assert len(cells) == 21 * 3 * 3
     assert {c["percent"] for c in cells} == set(range(0, 101, 5))
     assert {c["size"] for c in cells} == {1000}

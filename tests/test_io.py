@@ -106,12 +106,11 @@ def test_text_keeps_every_digit(tmp_path, rng):
     np.testing.assert_array_equal(io.read(tmp_path / "d.csv").X, x)
 
 
-def test_large_tables_are_written_in_parts(tmp_path, monkeypatch, data):
-    from harmonicalign.adapters.io import _tables
+def test_large_tables_are_written_in_parts(tmp_path, data):
+    from harmonicalign.adapters.io._tables import write_text
 
     io.write(data, tmp_path / "whole.csv")
-    monkeypatch.setattr(_tables, "_CHUNK", 12)
-    io.write(data, tmp_path / "parts.csv")
+    write_text(data, tmp_path / "parts.csv", separator=",", packed=False, chunk=12)
     assert (tmp_path / "parts.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 

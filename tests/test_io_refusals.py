@@ -21,7 +21,8 @@ pytest.importorskip("zarr")
 mudata = pytest.importorskip("mudata")
 
 from harmonicalign.adapters import io  # noqa: E402
-from harmonicalign.adapters.io import DataFileError, _arrays, _atomic, _limits, _scverse  # noqa: E402
+from harmonicalign.adapters.io import DataFileError, _atomic, _limits, _scverse  # noqa: E402
+from harmonicalign.adapters.io._errors import read_error  # noqa: E402
 
 
 @pytest.fixture
@@ -197,7 +198,7 @@ class TestContent:
         np.testing.assert_array_equal(found.X.ravel(), [1.5, 2.5])
 
     @pytest.mark.skipif(sys.platform == "win32", reason="scripts with a first line are a matter of POSIX")
-    def test_a_file_that_crashes_the_library_is_only_refused(self, tmp_path, monkeypatch, data):
+    def test_a_file_that_crashes_the_library_is_only_refused(self, tmp_path, data):
         """The process that opens a file first may die, never answer, or not even start."""
         path = io.write(data, tmp_path / "d.h5ad")
         script = tmp_path / "python"
@@ -206,18 +207,15 @@ class TestContent:
             script.write_text(f"#!/bin/sh\n{line}\n")
             script.chmod(0o755)
 
-        monkeypatch.setattr(_scverse.sys, "executable", str(script))
         pretend("kill -SEGV $$")
         with pytest.raises(DataFileError, match=r"damaged: the HDF5 library crashes on it \(signal 11\)"):
-            io.read(path)
-        monkeypatch.setattr(_scverse, "_PATIENCE", 0.1)
+            _scverse._examine(path, str(script))
         pretend("exec sleep 60")
         with pytest.raises(DataFileError, match=r"damaged: the HDF5 library gets lost in it"):
-            io.read(path)
+            _scverse._examine(path, str(script), patience=0.1)
         script.unlink()
-        for executable in (str(script), ""):  # where no process can be started, the file is read all the same
-            monkeypatch.setattr(_scverse.sys, "executable", executable)
-            np.testing.assert_array_equal(io.read(path).X, data.X)
+        for executable in (str(script), ""):  # where no process can be started, nothing is said against it
+            _scverse._examine(path, executable)
 
 
 class TestSystem:
@@ -228,14 +226,9 @@ class TestSystem:
             (MemoryError(), r"does not fit into memory; read it backed or give a smaller file"),
         ],
     )
-    def test_what_the_system_refuses_to_read(self, tmp_path, monkeypatch, data, error, message):
-        def refuse(path):
-            raise error
-
-        path = io.write(data, tmp_path / "d.npy")
-        monkeypatch.setattr(_arrays, "read_npy", refuse)
+    def test_what_the_system_refuses_to_read(self, error, message):
         with pytest.raises(DataFileError, match=message):
-            io.read(path)
+            raise read_error(Path("d.npy"), "a numpy array", error)
 
     def test_a_folder_that_cannot_be_written_to(self, tmp_path, monkeypatch):
         monkeypatch.setattr(_atomic.os, "access", lambda path, mode: False)
@@ -269,34 +262,27 @@ class TestSystem:
         assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
         assert list(tmp_path.iterdir()) == [folder]
 
-    def test_free_memory_where_there_is_no_meminfo(self, monkeypatch):
+    def test_free_memory_where_there_is_no_meminfo(self, tmp_path):
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-        def silent(self):
-            return "MemTotal: 1 kB\n"
-
-        def absent(self):
-            raise FileNotFoundError(2, "No such file or directory")
-
-        for text in (silent, absent):
-            monkeypatch.setattr(_limits.Path, "read_text", text)
-            assert _limits.available_memory() == total
+        silent, told = tmp_path / "silent", tmp_path / "told"
+        silent.write_text("MemTotal: 1 kB\n")
+        told.write_text("MemTotal: 9 kB\nMemAvailable: 2 kB\n")
+        assert _limits.available_memory(told) == 2048
+        for meminfo in (silent, tmp_path / "absent"):
+            assert _limits.available_memory(meminfo) == total
 
         def unknown(name):
             raise ValueError("unrecognized configuration name")
 
-        monkeypatch.setattr(_limits.os, "sysconf", unknown)
-        assert _limits.available_memory() is None
-        _limits.check_fits(Path("d.npy"), 10**18)  # nothing to judge by, so nothing is refused
+        assert _limits.available_memory(silent, unknown) is None
 
     @pytest.mark.parametrize(
         ("promised", "said"),
         [(1000, "1,000 B"), (2048, "2.0 KiB"), (5 * 2**30, "5.0 GiB"), (3 * 2**50, "3,072.0 TiB")],
     )
-    def test_sizes_are_told_in_fitting_units(self, monkeypatch, promised, said):
-        monkeypatch.setattr(_limits, "available_memory", lambda: 10)
+    def test_sizes_are_told_in_fitting_units(self, promised, said):
         with pytest.raises(DataFileError, match=f"d.npy says it holds {re.escape(said)}, and 10 B of memory"):
-            _limits.check_fits(Path("d.npy"), promised)
+            _limits.check_fits(Path("d.npy"), promised, available=10)
 
 
 @pytest.mark.parametrize(

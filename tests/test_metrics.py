@@ -1,7 +1,9 @@
 """Every metric against an implementation that shares nothing with it."""
 
 import doctest
+import re
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import numpy as np
@@ -15,7 +17,6 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from harmonicalign import metrics
-from harmonicalign.inputs import blocks as _blocks
 from harmonicalign.metrics import (
     earth_movers_distance,
     expected_calibration_error,
@@ -27,6 +28,7 @@ from harmonicalign.metrics import (
     mixing_entropy,
     neighbourhood_overlap,
 )
+from harmonicalign.metrics.checks import blocks, neighbour_blocks
 
 
 @pytest.fixture
@@ -34,17 +36,49 @@ def rng():
     return np.random.default_rng(7)
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    """Blocks of a few rows: results must not depend on them."""
-    monkeypatch.setattr(_blocks, "_BLOCK", 100)
-
-
 def test_docstring_examples():
     modules = [import_module(f"{metrics.__name__}.{found.name}") for found in iter_modules(metrics.__path__)]
     results = [doctest.testmod(module, extraglobs={"np": np}) for module in modules]
     assert sum(result.attempted for result in results) >= 10
     assert sum(result.failed for result in results) == 0
+
+
+# --- blocks ---
+
+
+@pytest.mark.parametrize(
+    ("n", "width", "entries"), [(10, 3, 9), (10, 20, 9), (7, 0, 3), (5, 1, 100), (0, 4, 8)]
+)
+def test_blocks_cover_all_rows_once_and_hold_no_more_than_allowed(n, width, entries):
+    found = list(blocks(n, width, entries))
+    assert [i for part in found for i in range(part.start, part.stop)] == list(range(n))
+    assert all((part.stop - part.start) * width <= max(entries, width) for part in found)
+
+
+@pytest.mark.parametrize("exclude_self", [False, True])
+def test_neighbours_do_not_depend_on_the_blocks(rng, exclude_self):
+    base = rng.normal(size=(60, 3))
+    query = base if exclude_self else rng.normal(size=(50, 3))
+    arguments = {"width": 7, "exclude_self": exclude_self}
+    ((_, whole),) = neighbour_blocks(base, query, 5, **arguments)
+    parts = list(neighbour_blocks(base, query, 5, **arguments, entries=100))
+    assert len(parts) > 3
+    np.testing.assert_array_equal(np.concatenate([found for _, found in parts]), whole)
+    distances = cdist(query, base) + (np.diag(np.full(60, np.inf)) if exclude_self else 0)
+    np.testing.assert_array_equal(whole, np.argsort(distances, axis=1)[:, :5])
+
+
+def test_a_metric_outside_the_package_needs_only_the_checks(rng):
+    """The example of the documentation."""
+    page = Path(__file__).parents[1] / "docs" / "api" / "metrics.md"
+    names = {}
+    exec(re.search(r"```python\n(.+?)```", page.read_text(), flags=re.DOTALL)[1], names)
+    x, y = rng.normal(size=(60, 3)), rng.normal(size=(40, 3))
+    a, b = rng.integers(3, size=60), rng.integers(3, size=40)
+    nearest = np.argsort(cdist(y, x), axis=1)[:, :10]
+    assert names["purity"](x, a, y, b) == pytest.approx(np.mean(a[nearest] == b[:, None]))
+    with pytest.raises(ValueError, match="k is 99 but x has only 60 rows"):
+        names["purity"](x, a, y, b, k=99)
 
 
 # --- knn_label_agreement ---
@@ -61,12 +95,12 @@ def test_label_agreement_equals_scikit_learn(rng, k, kind):
     assert knn_label_agreement(train, labels[0], test, labels[1], k=k) == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_label_agreement_in_blocks(rng):
-    train, test = rng.normal(size=(60, 3)), rng.normal(size=(50, 3))
+    train, test = rng.normal(size=(250, 3)), rng.normal(size=(22_000, 3))
     a, b = train[:, 0] > 0, test[:, 0] > 0
-    expected = KNeighborsClassifier(5).fit(train, a).score(test, b)
-    assert knn_label_agreement(train, a, test, b) == pytest.approx(expected)
+    assert len(list(blocks(len(test), 201))) > 1
+    expected = KNeighborsClassifier(201).fit(train, a).score(test, b)
+    assert knn_label_agreement(train, a, test, b, k=201) == pytest.approx(expected, abs=1e-3)
 
 
 def test_neighbours_survive_an_offset_and_any_scale(rng):
@@ -119,31 +153,33 @@ def brute_overlap(truth_distances, found_distances, k):
     return total / len(truth_distances)
 
 
-@pytest.mark.parametrize("blocks", [100, 2**22])
-def test_overlap_across_equals_brute_force(rng, monkeypatch, blocks):
-    monkeypatch.setattr(_blocks, "_BLOCK", blocks)
-    x = rng.normal(size=(70, 5))
+IN_BLOCKS = [(70, 1e-12), pytest.param(2100, 1e-4, id="several blocks")]
+"""Rows, and by how much neighbours in single precision may change a mean over them."""
+
+
+@pytest.mark.parametrize(("n", "tolerance"), IN_BLOCKS)
+def test_overlap_across_equals_brute_force(rng, n, tolerance):
+    x = rng.normal(size=(n, 5))
     y = x + 0.4 * rng.normal(size=x.shape)
-    raw = x @ rng.normal(size=(5, 8)) + 0.1 * rng.normal(size=(70, 8))
+    raw = x @ rng.normal(size=(5, 8)) + 0.1 * rng.normal(size=(n, 8))
     sizes = [1, 3, 20, 70]
     found = cdist(y, x)
     expected = [brute_overlap(cdist(x, x), found, k) for k in sizes]
-    np.testing.assert_allclose(neighbourhood_overlap(x, y, sizes), expected, atol=1e-12)
+    np.testing.assert_allclose(neighbourhood_overlap(x, y, sizes), expected, atol=tolerance)
     expected = [brute_overlap(cdist(raw, raw), found, k) for k in sizes]
-    np.testing.assert_allclose(neighbourhood_overlap(x, y, sizes, reference=raw), expected, atol=1e-12)
+    np.testing.assert_allclose(neighbourhood_overlap(x, y, sizes, reference=raw), expected, atol=tolerance)
 
 
-@pytest.mark.parametrize("blocks", [100, 2**22])
-def test_overlap_within_equals_brute_force(rng, monkeypatch, blocks):
-    monkeypatch.setattr(_blocks, "_BLOCK", blocks)
-    x = rng.normal(size=(60, 4))
-    y = np.hstack([x, rng.normal(size=(60, 2))])
+@pytest.mark.parametrize(("n", "tolerance"), IN_BLOCKS)
+def test_overlap_within_equals_brute_force(rng, n, tolerance):
+    x = rng.normal(size=(n, 4))
+    y = np.hstack([x, rng.normal(size=(n, 2))])
     dx, dy = cdist(x, x), cdist(y, y)
     np.fill_diagonal(dx, np.inf)
     np.fill_diagonal(dy, np.inf)
-    sizes = [1, 5, 59]
+    sizes = [1, 5, 69]
     expected = [brute_overlap(dx, dy, k) for k in sizes]
-    np.testing.assert_allclose(neighbourhood_overlap(x, y, sizes, mode="within"), expected, atol=1e-12)
+    np.testing.assert_allclose(neighbourhood_overlap(x, y, sizes, mode="within"), expected, atol=tolerance)
 
 
 def test_overlap_within_is_blind_to_rigid_motion_and_across_is_not(rng):
@@ -228,14 +264,13 @@ def test_knn_auc_refuses(rng):
 # --- foscttm ---
 
 
-@pytest.mark.parametrize("blocks", [100, 2**22])
-def test_foscttm_equals_brute_force(rng, monkeypatch, blocks):
-    monkeypatch.setattr(_blocks, "_BLOCK", blocks)
-    x = rng.normal(size=(65, 4)) + 100
+@pytest.mark.parametrize("n", [65, pytest.param(2100, id="several blocks")])
+def test_foscttm_equals_brute_force(rng, n):
+    x = rng.normal(size=(n, 4)) + 100
     y = x + 0.7 * rng.normal(size=x.shape)
     distances = cdist(x, y)
-    of_x = [np.mean(np.delete(distances[i], i) < distances[i, i]) for i in range(65)]
-    of_y = [np.mean(np.delete(distances[:, i], i) < distances[i, i]) for i in range(65)]
+    of_x = [np.mean(np.delete(distances[i], i) < distances[i, i]) for i in range(n)]
+    of_y = [np.mean(np.delete(distances[:, i], i) < distances[i, i]) for i in range(n)]
     np.testing.assert_allclose(foscttm_per_row(x, y), (of_x, of_y), atol=1e-12)
     assert foscttm(x, y) == pytest.approx((np.mean(of_x) + np.mean(of_y)) / 2)
 
@@ -312,12 +347,11 @@ def test_mixing_equals_brute_force(rng):
     assert mixing_entropy(datasets, k=8) == pytest.approx(brute_mixing(datasets, 8, rng), abs=0.01)
 
 
-@pytest.mark.usefixtures("small_blocks")
-def test_mixing_in_blocks_equals_one_block(rng):
-    datasets = [rng.normal(size=(60, 2)), rng.normal(size=(25, 2)) + 0.8]
-    value = mixing_entropy(datasets, k=8)
-    _blocks._BLOCK = 2**22
-    assert mixing_entropy(datasets, k=8) == pytest.approx(value)
+def test_mixing_in_blocks_equals_brute_force(rng):
+    datasets = [rng.normal(size=(1600, 2)), rng.normal(size=(650, 2)) + 1.5]
+    assert len(list(blocks(2250, 1900))) > 1
+    expected = brute_mixing(datasets, 1900, rng, n_draws=300)
+    assert mixing_entropy(datasets, k=1900) == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("sizes", [(500, 500), (1500, 60), (600, 200, 50)])
@@ -369,14 +403,15 @@ def test_mixing_refuses(arguments, message):
 # --- earth_movers_distance ---
 
 
-@pytest.mark.parametrize("blocks", [100, 2**22])
+@pytest.mark.parametrize("repeats", [1, pytest.param(10_000, id="several blocks")])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_earth_movers_distance_equals_scipy(rng, monkeypatch, weighted, blocks):
-    monkeypatch.setattr(_blocks, "_BLOCK", blocks)
+def test_earth_movers_distance_equals_scipy(rng, weighted, repeats):
     x, y = rng.normal(size=(30, 6)), 2 * rng.normal(size=(47, 6)) + 1
     wx, wy = (rng.uniform(size=30), rng.uniform(size=47)) if weighted else (None, None)
     expected = [wasserstein_distance(x[:, s], y[:, s], wx, wy) for s in range(6)]
-    np.testing.assert_allclose(earth_movers_distance(x, y, x_weights=wx, y_weights=wy), expected, rtol=1e-10)
+    x, y = np.tile(x, repeats), np.tile(y, repeats)
+    found = earth_movers_distance(x, y, x_weights=wx, y_weights=wy)
+    np.testing.assert_allclose(found, np.tile(expected, repeats), rtol=1e-10)
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_matrix, sp.csc_matrix, sp.csr_array])

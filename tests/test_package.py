@@ -37,7 +37,6 @@ ROOMS = [
     "adapters.report",
     "estimator",
     "datasets",
-    "adapters.drawing",
     "adapters.plot",
     "adapters.scverse",
     "adapters.io",
@@ -62,11 +61,8 @@ def imports(path):
             base = node.module.removeprefix("harmonicalign").removeprefix(".")
             for alias in node.names:
                 full = f"{base}.{alias.name}".strip(".")
-                yield (
-                    full
-                    if (SOURCE / full.replace(".", "/")).with_suffix(".py").exists() or not base
-                    else base
-                )
+                file = SOURCE / full.replace(".", "/")
+                yield full if not base or file.is_dir() or file.with_suffix(".py").exists() else base
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.startswith("harmonicalign."):
@@ -170,6 +166,30 @@ def test_recipe_names_the_dependencies_of_the_command_line():
     assert needed == {**names, "python": python}
     others = {elsewhere.get(name, name): version for name, version in bounds("all").items()}
     assert allowed == {name: version for name, version in others.items() if name not in names}
+
+
+def test_versions_agree():
+    if not (ROOT / "CITATION.cff").is_file():
+        pytest.skip("the citation is in the repository only")
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^version: (.+)$", citation, flags=re.MULTILINE)[1] == harmonicalign.__version__
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1]
+    assert newest == harmonicalign.__version__
+
+
+def test_actions_are_pinned_by_commit_and_may_only_read():
+    if not (ROOT / ".github").is_dir():
+        pytest.skip("the workflows are in the repository only")
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text()
+        used = re.findall(r"uses: (.+)", text)
+        assert used
+        for action in used:
+            assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), (
+                path.name,
+                action,
+            )
+        assert re.search(r"^permissions:\n  contents: read\n\n", text, flags=re.MULTILINE), path.name
 
 
 def test_workflows_try_every_version_of_python_that_is_promised():

@@ -16,6 +16,7 @@ from harmonicalign import HarmonicAlignment, ModelFileError
 from harmonicalign.adapters.storage import read_alignment, write_alignment
 from harmonicalign.datasets import load_digits_pair
 from harmonicalign.inputs.rows import find_rows
+from harmonicalign.method import DEFAULT
 from harmonicalign.metrics import earth_movers_distance, knn_label_agreement
 
 
@@ -216,6 +217,16 @@ def test_a_saved_model_is_the_same_model(tmp_path, digits, method):
         assert (back.correct("a")["b"] == model.correct("a")["b"]).all()
         added = back.add(digits.y[250:], key="c")
         assert (harmonicalign.load(back.save(tmp_path / "grown.npz")).embedding_[2] == added).all()
+
+
+def test_a_configuration_survives_saving_and_serves_what_is_added(tmp_path, digits):
+    config = replace(DEFAULT, n_components=11, n_hubs=1)
+    model = HarmonicAlignment(config=config, random_state=0).fit([digits.x[:200], digits.y[:200]])
+    assert model.settings_.n_pca == [11, 11]
+    back = harmonicalign.load(model.save(tmp_path / "model.npz"))
+    assert back.config == back.fitted_.parameters.config == config
+    np.testing.assert_array_equal(back.add(digits.x[200:]), model.add(digits.x[200:]))
+    assert back.settings_.n_pca == [11] * 3
 
 
 def test_sparse_signals_survive_saving(tmp_path, digits):

@@ -1,12 +1,28 @@
-"""Names for the kinds of arrays that pass between the stages."""
+"""Names for the types that pass between users and the stages; one name per idea."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
-__all__ = ["Array", "FloatArray", "Matrix", "Pair"]
+__all__ = [
+    "Array",
+    "ArrayLike",
+    "Datasets",
+    "FloatArray",
+    "Labels",
+    "Matrix",
+    "MatrixLike",
+    "Pair",
+    "PathLike",
+    "RandomState",
+    "SparseMatrix",
+]
 
 Array: TypeAlias = np.ndarray[Any, Any]
 """A plain array of any shape and type."""
@@ -17,5 +33,23 @@ FloatArray: TypeAlias = np.ndarray[Any, np.dtype[np.floating[Any]]]
 Matrix: TypeAlias = Any
 """Rows by columns: a plain array, or a scipy CSR matrix, which has no static type."""
 
+SparseMatrix: TypeAlias = sp.spmatrix | sp.sparray
+"""A scipy sparse matrix of any format."""
+
+MatrixLike: TypeAlias = ArrayLike | SparseMatrix
+"""Rows by columns as users pass them: an array, nested lists, a data frame or a sparse matrix."""
+
+Datasets: TypeAlias = MatrixLike | Sequence[MatrixLike] | Mapping[Hashable, MatrixLike]
+"""One or several datasets as users pass them: a matrix, a list of them, or a dict that names them."""
+
 Pair: TypeAlias = tuple[Array, Array]
 """One array for each of two datasets."""
+
+Labels: TypeAlias = ArrayLike | Sequence[object]
+"""One label per row: text, numbers or truth values; None where a missing label is allowed."""
+
+RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
+"""Where random numbers come from: a seed, a generator of either kind, or None for a new one."""
+
+PathLike: TypeAlias = str | os.PathLike[str]
+"""A file or folder."""

@@ -30,6 +30,7 @@ from harmonicalign.fit import fit_alignment
 from harmonicalign.fitted import FittedAlignment
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import random_state_from
+from harmonicalign.method.config import MethodConfig
 from harmonicalign.models import AlignedModel
 from harmonicalign.paper.align import MultiAlignment
 from harmonicalign.paper.harmonics import Harmonics
@@ -62,18 +63,18 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     n_landmarks
         For "refined": the alignment is found on at most so many rows of each dataset, then applied to all.
     frame
-        For "paper". "blocks": its unified map, one block of columns per dataset. "common": one
-        frame whose width does not grow with the number of datasets.
+        For "paper": "blocks", its unified map, a block of columns per dataset; "common", one frame for all.
     signal_pca
         For "paper": rank of one joint projection of the signals; None uses them as they are.
     first_band
         0 (the lemma) or 1 (the sum as printed); see `bandlimiting_weights`.
     bandwidth, decay, thresh, anisotropy, max_neighbors, metric
-        The kernel; see `kernel_graph`. "auto" is the paper's choice there and a more local,
-        density-aware kernel for "refined".
+        The kernel; see `kernel_graph`. "auto": the paper's choice, or a more local kernel for "refined".
     device
-        For "refined": where the work on all rows is done: "cpu"; "cuda" (or "cuda:1", …), which must be
-        there; or "auto", which takes CUDA where there is any. Needs torch.
+        For "refined", where all rows are worked on: "cpu"; "cuda" (or "cuda:1", …), which must be there; or
+        "auto", which takes CUDA where there is any. Needs torch.
+    config
+        For "refined": its numbers and rules, where they are not to be `harmonicalign.method.DEFAULT`.
     random_state
         Seed, `RandomState` or `Generator`. The global seed is never touched.
     verbose
@@ -156,6 +157,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         max_neighbors: int | str | None = "auto",
         metric: str = "euclidean",
         device: str = "cpu",
+        config: MethodConfig | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -177,6 +179,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.max_neighbors = max_neighbors
         self.metric = metric
         self.device = device
+        self.config = config
         self.random_state = random_state
         self.verbose = verbose
 
@@ -198,8 +201,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         Parameters
         ----------
         X
-            A list or dict of datasets (rows by columns: arrays, scipy sparse matrices, data frames or dask
-            arrays), or one matrix with `batch`. One dataset alone gives its diffusion map, by either method.
+            A list or dict of datasets (rows by columns: arrays, sparse matrices, data frames or dask arrays),
+            or one matrix with `batch`. One dataset alone gives its diffusion map, by either method.
         y
             Ignored; there for scikit-learn's sake.
         batch
@@ -210,18 +213,16 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             For "refined". Rows known to match: an (m, 2) array of row numbers in two datasets, or a dict of
             such arrays by pair of datasets.
         links
-            For two datasets whose signals differ: a matrix of weights between the signals of the
-            first and those of the second (genes to proteins, orthologues); 0 is no link.
+            For two datasets whose signals differ: weights between the signals of the first and those of the
+            second (genes to proteins, orthologues); 0 is no link.
         client
-            A `distributed.Client`, or the address of a Dask scheduler, to fit there block by block;
-            dask arrays are fitted in this way on whatever Dask is set to use. The model is fitted on
-            landmarks of every dataset and places the other rows; `embedding_` holds dask arrays that
-            are computed when they are asked for. See `harmonicalign.distributed`.
+            A `distributed.Client`, or the address of a Dask scheduler, to fit there block by block; dask
+            arrays are fitted in this way on whatever Dask is set to use. The model is fitted on landmarks and
+            places the other rows; `embedding_` holds lazy dask arrays. See `harmonicalign.distributed`.
         landmark_rows
             With Dask: rows of each dataset that the model is fitted on; by default 20,000.
         chunk_rows
-            With Dask and ``method="paper"``: align in chunks of so many rows, the paper's way to
-            divide and conquer, instead of by landmarks.
+            With Dask and ``method="paper"``: align in chunks of so many rows instead of by landmarks.
         """
         parameters = self._parameters()
         forget(self)

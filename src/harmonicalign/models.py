@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 from harmonicalign._typing import Array
 from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.evidence.significance import Significance
-from harmonicalign.method.refine import Refinement
+from harmonicalign.method.problem import PairAlignment
 from harmonicalign.paper.align import MultiAlignment
 from harmonicalign.paper.harmonics import Harmonics
 from harmonicalign.paper.joint import Joint
@@ -45,8 +45,8 @@ class AlignedModel(Protocol):
     def parent_of(self, i: int) -> int | None:
         """The dataset that dataset i was aligned with."""
 
-    def refinement_of(self, i: int) -> Refinement | None:
-        """The refinement of dataset i against its parent."""
+    def pair_of(self, i: int) -> PairAlignment | None:
+        """The alignment of dataset i with its parent."""
 
     def significance_of(self, i: int) -> Significance | None:
         """Permutation test of dataset i against its parent."""

@@ -13,11 +13,13 @@ from harmonicalign._progress import Progress
 from harmonicalign._typing import Array
 from harmonicalign.engines.devices import resolve as resolve_device
 from harmonicalign.inputs.parse import position_of
-from harmonicalign.inputs.settings import Settings, resolve
+from harmonicalign.inputs.settings import FitOptions, Settings, resolve
 from harmonicalign.inputs.validate import check_integer
 from harmonicalign.method import memory
 from harmonicalign.method.anchors import known_pairs
-from harmonicalign.method.model import RefinedModel, add_dataset, fit_refined
+from harmonicalign.method.config import DEFAULT, MethodConfig
+from harmonicalign.method.fit import add_dataset, fit_refined
+from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.model import PaperModel, fit_paper
 
 __all__ = ["N_LANDMARKS", "Parameters", "anchor_pairs"]
@@ -55,6 +57,7 @@ class Parameters:
     max_neighbors: int | str | None
     metric: str
     device: str
+    config: MethodConfig | None
 
     def check(self) -> None:
         """Refuse values that do not exist, and parameters that the method does not use."""
@@ -64,8 +67,16 @@ class Parameters:
                 expected = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
                 raise ValueError(f"{name} is {value!r}; expected {expected}")
         check_integer("n_landmarks", self.n_landmarks, minimum=10)
+        if not isinstance(self.config, MethodConfig | None):
+            raise ValueError(
+                f"config is {self.config!r}; expected a harmonicalign.method.MethodConfig or None"
+            )
         if self.method == "paper":
-            unused = {"n_landmarks": self.n_landmarks != N_LANDMARKS, "device": not _is(self.device, "cpu")}
+            unused = {
+                "n_landmarks": self.n_landmarks != N_LANDMARKS,
+                "device": not _is(self.device, "cpu"),
+                "config": self.config is not None,
+            }
             other = "refined"
         else:
             unused = {
@@ -81,6 +92,11 @@ class Parameters:
                     f"method={self.method!r}; drop {name}, or use method={other!r}"
                 )
 
+    @property
+    def rules(self) -> MethodConfig:
+        """Numbers and rules of the default method."""
+        return DEFAULT if self.config is None else self.config
+
     def method_for(self, n_datasets: int) -> str:
         """The method that serves so many datasets: of one there is only the paper's diffusion map."""
         return "paper" if n_datasets == 1 else self.method
@@ -91,7 +107,7 @@ class Parameters:
         """Values in force for datasets of the given shapes, in order or by their numbers."""
         return resolve(
             shapes,
-            method=method,
+            rules=None if method == "paper" else self.rules,
             n_neighbors=self.n_neighbors,
             n_pca=None if self.metric != "euclidean" else self.n_pca,
             n_harmonics=self.n_harmonics,
@@ -102,16 +118,15 @@ class Parameters:
 
     def kernel(self, method: str) -> dict[str, Any]:
         """Options of `harmonicalign.kernel_graph`."""
-        paper = method == "paper"
+        rules = self.rules
+        anisotropy, most = (1.0, None) if method == "paper" else (rules.anisotropy, rules.kernel_neighbours)
         return {
             "bandwidth": self.bandwidth,
             "decay": self.decay,
             "thresh": self.thresh,
-            "anisotropy": (1.0 if paper else 0.5) if _is(self.anisotropy, "auto") else self.anisotropy,
+            "anisotropy": anisotropy if _is(self.anisotropy, "auto") else self.anisotropy,
             "metric": self.metric,
-            "max_neighbors": (None if paper else 45)
-            if _is(self.max_neighbors, "auto")
-            else self.max_neighbors,
+            "max_neighbors": most if _is(self.max_neighbors, "auto") else self.max_neighbors,
         }
 
     def check_memory(
@@ -145,15 +160,14 @@ class Parameters:
         device = resolve_device(self.device)
         common: dict[str, Any] = {
             "names": [f"dataset {key!r}" for key in keys],
-            "settings": settings,
-            "kernel": self.kernel(method),
-            "first_band": self.first_band,
-            "seed": seed,
+            "options": FitOptions(settings, self.kernel(method), self.first_band, seed, device),
             "progress": progress,
         }
         if method == "paper":
             return partial(fit_paper, signal_pca=self.signal_pca, common=self.frame == "common", **common)
-        return partial(fit_refined, anchors=anchors, n_landmarks=self.n_landmarks, device=device, **common)
+        return partial(
+            fit_refined, anchors=anchors, n_landmarks=self.n_landmarks, config=self.rules, **common
+        )
 
     def grow(
         self,
@@ -176,16 +190,8 @@ class Parameters:
         seed
             Seed of the fit.
         """
-        return add_dataset(
-            model,
-            *known,
-            *new,
-            settings=settings,
-            kernel=self.kernel("refined"),
-            first_band=self.first_band,
-            n_landmarks=self.n_landmarks,
-            seed=seed,
-        )
+        options = FitOptions(settings, self.kernel("refined"), self.first_band, seed)
+        return add_dataset(model, *known, *new, options, n_landmarks=self.n_landmarks)
 
 
 def anchor_pairs(

@@ -122,7 +122,8 @@ def test_unknown_name_and_parameter():
 
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
-    monkeypatch.setattr(baselines, "find_spec", lambda package: None)
+    for package in ("torch", "harmonypy"):
+        monkeypatch.setitem(sys.modules, package, None)
     assert baselines.available()["magan"] == "needs torch: pip install torch"
     assert baselines.available()["mnn"] == ""
     with pytest.raises(ImportError, match="'harmony' needs harmonypy: pip install harmonypy"):

@@ -25,11 +25,13 @@ from harmonicalign.evidence.significance import Significance
 from harmonicalign.fitted import FittedAlignment
 from harmonicalign.inputs.parse import Inputs
 from harmonicalign.inputs.settings import Settings
+from harmonicalign.method.config import MethodConfig
 from harmonicalign.method.embed import JointMap
 from harmonicalign.method.maps import LinearMap
 from harmonicalign.method.model import AddedRows, RefinedModel
-from harmonicalign.method.refine import Refinement
-from harmonicalign.method.space import JointSpace, LocalShift
+from harmonicalign.method.problem import PairAlignment
+from harmonicalign.method.shifts import LocalShift
+from harmonicalign.method.space import JointSpace
 from harmonicalign.paper.align import Alignment, MultiAlignment
 from harmonicalign.paper.graph import Graph
 from harmonicalign.paper.harmonics import Harmonics
@@ -63,10 +65,11 @@ TYPES: dict[str, type] = {
         JointSpace,
         LinearMap,
         LocalShift,
+        MethodConfig,
         MultiAlignment,
+        PairAlignment,
         Parameters,
         Reduction,
-        Refinement,
         Settings,
         Significance,
         *_MODELS.values(),

@@ -1,7 +1,7 @@
 """Data with known truth: the paper's corrupted digits, sampled manifolds, clusters; and MNIST from files.
 
-Every generator takes a ``random_state`` (None, a seed, a ``RandomState`` or a ``Generator``) and leaves the
-global one alone.
+Every generator takes a ``random_state`` (None, a seed, a ``RandomState`` or a ``Generator``) and does not
+use the global one.
 """
 
 from harmonicalign.datasets.clusters import ClustersPair, clusters_pair

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from harmonicalign._typing import Array
@@ -26,8 +24,8 @@ def unit(v: Array) -> Array:
     return np.asarray(v / np.linalg.norm(v, axis=-1, keepdims=True))
 
 
-def share_of(name: str, value: Any) -> float:
-    """A number from 0 to 1; the error says that percents are not meant."""
+def share_of(name: str, value: float) -> float:
+    """A number from 0 to 1; the error says how to convert a percentage."""
     try:
         return float(check_number(name, value, minimum=0.0, maximum=1.0))
     except ValueError as error:

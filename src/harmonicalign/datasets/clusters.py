@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, RandomState
 from harmonicalign.datasets._draws import random_orthogonal, share_of, unit
 from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
 
@@ -53,7 +52,7 @@ def clusters_pair(
     imbalance: float = 1.0,
     shift: float = 1.0,
     corrupted: float = 0.0,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> ClustersPair:
     """Many clusters of very unequal sizes, some in one dataset only, and a batch effect between the two.
 
@@ -78,7 +77,7 @@ def clusters_pair(
     corrupted
         Share of the columns of ``y`` that are rotated among themselves, and so correspond to nothing.
     random_state
-        Seed of all of it.
+        Seed of all random draws.
 
     Examples
     --------
@@ -133,7 +132,7 @@ def clusters_pair(
 
 
 def _unequal_labels(
-    name: str, n: Any, clusters: Array, imbalance: float, rng: np.random.RandomState
+    name: str, n: int, clusters: Array, imbalance: float, rng: np.random.RandomState
 ) -> Array:
     n = check_integer(name, n, minimum=1)
     if n < 2 * len(clusters):

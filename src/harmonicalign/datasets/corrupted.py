@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, ArrayLike, Labels, RandomState
 from harmonicalign.datasets._draws import random_orthogonal, share_of
 from harmonicalign.inputs.validate import check_integer, check_rows, random_state_from
 
@@ -16,7 +15,7 @@ __all__ = ["CorruptedPair", "corrupted_pair", "corruption_matrix", "load_digits_
 
 @dataclass(frozen=True, eq=False)
 class CorruptedPair:
-    """Two disjoint samples of one dataset, the second with most of its features rotated away.
+    """Two disjoint samples of one dataset, the second with most of its features corrupted.
 
     Attributes
     ----------
@@ -47,7 +46,9 @@ class CorruptedPair:
     rows_y: Array
 
 
-def corruption_matrix(n_features: int, preserved: float, random_state: Any = None) -> tuple[Array, Array]:
+def corruption_matrix(
+    n_features: int, preserved: float, random_state: RandomState = None
+) -> tuple[Array, Array]:
     """The paper's ``O_p``: a random orthogonal matrix with a share of its columns those of the identity.
 
     Parameters
@@ -83,7 +84,7 @@ def corruption_matrix(n_features: int, preserved: float, random_state: Any = Non
 
 
 def corrupted_pair(
-    X: Any, y: Any, n_x: int, n_y: int, preserved: float, random_state: Any = None
+    X: ArrayLike, y: Labels, n_x: int, n_y: int, preserved: float, random_state: RandomState = None
 ) -> CorruptedPair:
     """Two disjoint random samples of the rows of ``X``, the second corrupted (Fig. 2).
 
@@ -96,7 +97,7 @@ def corrupted_pair(
     n_x, n_y
         Sizes of the two samples, together at most n.
     preserved
-        Share of the features that the corruption leaves alone, from 0 to 1.
+        Share of the features that the corruption does not change, from 0 to 1.
     random_state
         Seed of the samples and of the corruption.
 
@@ -139,14 +140,14 @@ def corrupted_pair(
 
 
 def load_digits_pair(
-    preserved: float = 0.35, n_x: int | None = None, n_y: int | None = None, random_state: Any = None
+    preserved: float = 0.35, n_x: int | None = None, n_y: int | None = None, random_state: RandomState = None
 ) -> CorruptedPair:
     """Corrupted pair of scikit-learn's 1,797 digits of 8 × 8 pixels, which need no download.
 
     Parameters
     ----------
     preserved
-        Share of the pixels that the corruption leaves alone.
+        Share of the pixels that the corruption does not change.
     n_x, n_y
         Sizes of the samples; by default half of the images each, or all that the other one leaves.
     random_state

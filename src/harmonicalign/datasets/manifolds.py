@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, RandomState
 from harmonicalign.datasets._draws import random_orthogonal, share_of
 from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
 
@@ -39,7 +38,7 @@ class ManifoldPair:
     corresponds
         (s,) booleans: the signals that are the same function in both; the others are unrelated ones.
     rotation
-        (d, d), what turned the second sample.
+        (d, d), the rotation of the second sample.
     """
 
     x: Array
@@ -66,7 +65,7 @@ def swiss_roll(
     n_signals: int = 20,
     corrupted: float = 0.3,
     signal_noise: float = 0.1,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> ManifoldPair:
     """A rolled-up rectangle in three dimensions; its latent coordinates unroll it without stretching.
 
@@ -81,7 +80,7 @@ def swiss_roll(
         How unequally the second sample is spread, 0 (evenly, as the first) or more: at 1 its density falls
         as 1/√u along the manifold.
     rotate
-        Whether the second sample is turned by a random rotation.
+        Whether a random rotation is applied to the second sample.
     paired
         Whether both samples are of the same points (the second in another order) rather than of points of
         their own; noise is their own in either case.
@@ -90,9 +89,9 @@ def swiss_roll(
     corrupted
         Share of the signals that are unrelated functions in the second sample.
     signal_noise
-        Standard deviation of the noise on the signals, whose own is one.
+        Standard deviation of the noise on the signals, which have standard deviation one.
     random_state
-        Seed of all of it.
+        Seed of all random draws.
 
     Examples
     --------
@@ -111,9 +110,8 @@ def swiss_roll(
         points = np.column_stack([t * np.cos(t), height, t * np.sin(t)])
         return points, np.column_stack([along, height]), _stretch(u[:, 0], 6)
 
-    return _manifold_pair(
-        surface, 2, n_x, n_y, noise, density, rotate, paired, n_signals, corrupted, signal_noise, random_state
-    )
+    sampling = _Sampling(n_x, n_y, noise, density, rotate, paired, n_signals, corrupted, signal_noise)
+    return _manifold_pair(surface, 2, sampling, random_state)
 
 
 def sphere(
@@ -127,7 +125,7 @@ def sphere(
     n_signals: int = 20,
     corrupted: float = 0.3,
     signal_noise: float = 0.1,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> ManifoldPair:
     """The unit sphere, whose symmetry only the signals can break.
 
@@ -146,9 +144,8 @@ def sphere(
         points = np.column_stack([radius * np.cos(angle), radius * np.sin(angle), z])
         return points, points, (points > 0) @ np.array([1, 2, 4])
 
-    return _manifold_pair(
-        surface, 2, n_x, n_y, noise, density, rotate, paired, n_signals, corrupted, signal_noise, random_state
-    )
+    sampling = _Sampling(n_x, n_y, noise, density, rotate, paired, n_signals, corrupted, signal_noise)
+    return _manifold_pair(surface, 2, sampling, random_state)
 
 
 def torus_knot(
@@ -163,7 +160,7 @@ def torus_knot(
     n_signals: int = 20,
     corrupted: float = 0.3,
     signal_noise: float = 0.1,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> ManifoldPair:
     """A closed curve wound around a torus: (2, 3) is the trefoil.
 
@@ -195,9 +192,8 @@ def torus_knot(
         )
         return points, np.column_stack([np.cos(angle), np.sin(angle)]), _stretch(u[:, 0], 8)
 
-    return _manifold_pair(
-        curve, 1, n_x, n_y, noise, density, rotate, paired, n_signals, corrupted, signal_noise, random_state
-    )
+    sampling = _Sampling(n_x, n_y, noise, density, rotate, paired, n_signals, corrupted, signal_noise)
+    return _manifold_pair(curve, 1, sampling, random_state)
 
 
 def tree(
@@ -213,7 +209,7 @@ def tree(
     n_signals: int = 20,
     corrupted: float = 0.3,
     signal_noise: float = 0.1,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> ManifoldPair:
     """A trunk that forks again and again, its edges of unequal lengths in random directions.
 
@@ -257,62 +253,72 @@ def tree(
         latent[np.arange(len(u)), edge] = position - (ends - lengths)[edge]
         return latent @ directions, latent, edge
 
-    return _manifold_pair(
-        branches, 1, n_x, n_y, noise, density, rotate, paired, n_signals, corrupted, signal_noise, rng
-    )
+    sampling = _Sampling(n_x, n_y, noise, density, rotate, paired, n_signals, corrupted, signal_noise)
+    return _manifold_pair(branches, 1, sampling, rng)
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """How two samples of a manifold are drawn; the fields are the parameters of :func:`swiss_roll`."""
+
+    n_x: int
+    n_y: int
+    noise: float
+    density: float
+    rotate: bool
+    paired: bool
+    n_signals: int
+    corrupted: float
+    signal_noise: float
+
+    def checked(self) -> _Sampling:
+        """The same with every field checked, or an error that says what is wrong."""
+        n_x, n_y = check_integer("n_x", self.n_x, minimum=2), check_integer("n_y", self.n_y, minimum=2)
+        noise = check_number("noise", self.noise, minimum=0.0)
+        density = check_number("density", self.density, minimum=0.0)
+        n_signals = check_integer("n_signals", self.n_signals, minimum=1)
+        corrupted = share_of("corrupted", self.corrupted)
+        signal_noise = check_number("signal_noise", self.signal_noise, minimum=0.0)
+        if self.paired and n_x != n_y:
+            raise ValueError(
+                f"paired=True takes the same points twice, but n_x is {n_x} and n_y {n_y}; make them equal"
+            )
+        if self.paired and density:
+            raise ValueError(
+                "paired=True takes the same points twice, so density must be 0; drop one of the two"
+            )
+        return _Sampling(
+            n_x, n_y, noise, density, self.rotate, self.paired, n_signals, corrupted, signal_noise
+        )
 
 
 def _manifold_pair(
     manifold: Callable[[Array], tuple[Array, Array, Array]],
     dimension: int,
-    n_x: int,
-    n_y: int,
-    noise: float,
-    density: float,
-    rotate: bool,
-    paired: bool,
-    n_signals: int,
-    corrupted: float,
-    signal_noise: float,
-    random_state: Any,
+    sampling: _Sampling,
+    random_state: RandomState,
 ) -> ManifoldPair:
     """Sample `manifold`, a map from the unit cube to points, latent coordinates and labels."""
-    n_x, n_y = check_integer("n_x", n_x, minimum=2), check_integer("n_y", n_y, minimum=2)
-    noise = check_number("noise", noise, minimum=0.0)
-    density = check_number("density", density, minimum=0.0)
-    n_signals = check_integer("n_signals", n_signals, minimum=1)
-    share = share_of("corrupted", corrupted)
-    signal_noise = check_number("signal_noise", signal_noise, minimum=0.0)
-    if paired and n_x != n_y:
-        raise ValueError(
-            f"paired=True takes the same points twice, but n_x is {n_x} and n_y {n_y}; make them equal"
-        )
-    if paired and density:
-        raise ValueError("paired=True takes the same points twice, so density must be 0; drop one of the two")
+    plan = sampling.checked()
     rng = random_state_from(random_state)
-
-    cube_x = rng.uniform(size=(n_x, dimension))
-    if paired:
-        order = rng.permutation(n_y)
+    cube_x = rng.uniform(size=(plan.n_x, dimension))
+    if plan.paired:
+        order = rng.permutation(plan.n_y)
         cube_y = cube_x[order]
     else:
-        cube_y = rng.uniform(size=(n_y, dimension))
-        cube_y[:, 0] **= 1 + density
+        cube_y = rng.uniform(size=(plan.n_y, dimension))
+        cube_y[:, 0] **= 1 + plan.density
     x, latent_x, labels_x = manifold(cube_x)
     y, latent_y, labels_y = manifold(cube_y)
-    pairs = np.column_stack([order, np.arange(n_y)]) if paired else _mutual_nearest(latent_x, latent_y)
+    pairs = (
+        np.column_stack([order, np.arange(plan.n_y)]) if plan.paired else _mutual_nearest(latent_x, latent_y)
+    )
 
     spread = np.sqrt(x.var(axis=0).mean())
-    rotation = random_orthogonal(x.shape[1], rng, proper=True) if rotate else np.eye(x.shape[1])
-    x = x + noise * spread * rng.normal(size=x.shape)
-    y = (y + noise * spread * rng.normal(size=y.shape)) @ rotation
-
-    corresponds = np.ones(n_signals, dtype=bool)
-    corresponds[rng.permutation(n_signals)[: round(share * n_signals)]] = False
-    latent = np.concatenate([latent_x, latent_y])
-    signals = _smooth_functions(latent, n_signals, rng)
-    signals[n_x:] = np.where(corresponds, signals[n_x:], _smooth_functions(latent, n_signals, rng)[n_x:])
-    signals += signal_noise * rng.normal(size=signals.shape)
+    rotation = random_orthogonal(x.shape[1], rng, proper=True) if plan.rotate else np.eye(x.shape[1])
+    x = x + plan.noise * spread * rng.normal(size=x.shape)
+    y = (y + plan.noise * spread * rng.normal(size=y.shape)) @ rotation
+    signals_x, signals_y, corresponds = _signals(latent_x, latent_y, plan, rng)
     return ManifoldPair(
         x=x,
         y=y,
@@ -321,15 +327,29 @@ def _manifold_pair(
         labels_x=labels_x,
         labels_y=labels_y,
         pairs=pairs[np.argsort(pairs[:, 0])],
-        signals_x=signals[:n_x],
-        signals_y=signals[n_x:],
+        signals_x=signals_x,
+        signals_y=signals_y,
         corresponds=corresponds,
         rotation=rotation,
     )
 
 
+def _signals(
+    latent_x: Array, latent_y: Array, plan: _Sampling, rng: np.random.RandomState
+) -> tuple[Array, Array, Array]:
+    """Noisy smooth functions on both samples, and which of them are the same function in both."""
+    n_x, n_signals = len(latent_x), plan.n_signals
+    corresponds = np.ones(n_signals, dtype=bool)
+    corresponds[rng.permutation(n_signals)[: round(plan.corrupted * n_signals)]] = False
+    latent = np.concatenate([latent_x, latent_y])
+    signals = _smooth_functions(latent, n_signals, rng)
+    signals[n_x:] = np.where(corresponds, signals[n_x:], _smooth_functions(latent, n_signals, rng)[n_x:])
+    signals += plan.signal_noise * rng.normal(size=signals.shape)
+    return signals[:n_x], signals[n_x:], corresponds
+
+
 def _smooth_functions(latent: Array, n_functions: int, rng: np.random.RandomState) -> Array:
-    """Random plane waves, a few to the manifold, of mean 0 and variance 1."""
+    """Random plane waves, a few periods across the manifold, of mean 0 and variance 1."""
     dimension = latent.shape[1]
     frequency = rng.normal(size=(dimension, n_functions)) * rng.uniform(0.5, 2.0, size=n_functions)
     phase = rng.uniform(0, 2 * np.pi, size=n_functions)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, PathLike
 
 __all__ = ["load_mnist"]
 
 
-def load_mnist(path: str | Path | None = None) -> tuple[Array, Array]:
-    """The 70,000 handwritten digits of MNIST, or those of any file of the same make.
+def load_mnist(path: PathLike | None = None) -> tuple[Array, Array]:
+    """The 70,000 handwritten digits of MNIST, or of any file in the same format.
 
     Parameters
     ----------
@@ -45,13 +47,14 @@ def load_mnist(path: str | Path | None = None) -> tuple[Array, Array]:
     return np.ascontiguousarray(data.reshape(len(data), -1)), target.astype(np.int64)
 
 
-def _fetch_mnist() -> tuple[Array, Array]:
+def _fetch_mnist(fetch: Callable[..., Any] | None = None) -> tuple[Array, Array]:
+    """MNIST from OpenML, by scikit-learn's `fetch_openml` or a function that does the same."""
     from sklearn.datasets import fetch_openml
 
     # pandas reads the file in seconds, scikit-learn's own parser in a minute; pandas is optional.
     parser = "pandas" if importlib.util.find_spec("pandas") else "liac-arff"
     try:
-        bunch = fetch_openml("mnist_784", version=1, as_frame=False, parser=parser)
+        bunch = (fetch or fetch_openml)("mnist_784", version=1, as_frame=False, parser=parser)
     except OSError as error:  # URLError among them
         raise OSError(
             f"MNIST could not be fetched from OpenML ({error}); download it elsewhere and pass path="

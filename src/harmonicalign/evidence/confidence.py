@@ -8,15 +8,17 @@ import numpy as np
 
 from harmonicalign._typing import Array
 from harmonicalign.engines import cpu
+from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 
 __all__ = ["row_confidence"]
 
 
-_MOST_SAMPLED = 3000
-
-
 def row_confidence(
-    coordinates: Sequence[Array], k: int = 10, n_smooth: int = 2, random_state: int = 0
+    coordinates: Sequence[Array],
+    *,
+    n_smooth: int | None = None,
+    random_state: int = 0,
+    config: EvidenceConfig = EVIDENCE,
 ) -> list[Array]:
     """Confidence of every row, in [0, 1].
 
@@ -29,18 +31,19 @@ def row_confidence(
     ----------
     coordinates
         Joint coordinates of every dataset.
-    k
-        Neighbours.
     n_smooth
-        How often the ratio is averaged over a row's own neighbours.
+        How often the ratio is averaged over a row's own neighbours; by default as the method does.
     random_state
         Seed of the samples.
+    config
+        Numbers of neighbours and of sampled rows.
     """
     if len(coordinates) < 2:
         return [np.ones(len(c)) for c in coordinates]
     rng = np.random.RandomState(random_state)
-    size = min(_MOST_SAMPLED, min(len(c) for c in coordinates))
-    k = min(k, size - 1)
+    size = min(config.confidence_sample, min(len(c) for c in coordinates))
+    k = min(config.confidence_neighbours, size - 1)
+    n_smooth = config.confidence_smoothing if n_smooth is None else n_smooth
     samples = [np.sort(rng.permutation(len(c))[:size]) for c in coordinates]
     out = []
     for i, rows in enumerate(coordinates):

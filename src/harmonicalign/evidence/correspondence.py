@@ -17,16 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from harmonicalign._typing import Array
+from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.paper.align import orthogonalize
 
 __all__ = ["Correspondence", "correspondence", "learn_rotation", "scores"]
-
-
-_WRONG_PARTNERS = 500
-"""Signals that serve as wrong partners for all others."""
-
-_ENOUGH_PRESENCE = 0.01
-"""A signal of this presence is believed half by its own score, half by that of all others."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +47,8 @@ class Correspondence:
         Share φ of the energy in features that correspond, by Storey's estimate: a feature that
         does not correspond agrees less with its partner than with half of the wrong ones every
         other time, one that does hardly ever.
+    enough_presence
+        Presence at which a signal's own score counts as much as the mean of all; see `belief`.
     """
 
     scores: Array
@@ -61,6 +57,7 @@ class Correspondence:
     presence: Array
     p_values: Array
     share: float
+    enough_presence: float = EVIDENCE.enough_presence
 
     @property
     def agreement(self) -> float:
@@ -75,17 +72,15 @@ class Correspondence:
     def belief(self) -> Array:
         """How far every signal is believed to correspond, in [0, 1].
 
-        ``max(c_s, 0)²`` where the signal varies. One that hardly does in either dataset, as a pixel that is
-        blank in nearly all images or a gene that few cells express, says nothing for itself and nothing
-        against: it is believed as much as all signals are in the mean. One that varies in one dataset only
-        does not correspond.
+        ``max(c_s, 0)²`` where the signal varies. One that hardly varies in either dataset, such as a pixel
+        that is blank in nearly all images or a gene that few cells express, gives no evidence of its own and
+        gets the mean of all signals. One that varies in one dataset only does not correspond.
         """
         own, total = np.maximum(self.scores, 0) ** 2, self.presence.sum()
         if total == 0:
             return np.zeros_like(own)
-        common = self.presence @ own / total
-        known = self.presence / (self.presence + _ENOUGH_PRESENCE)
-        return np.asarray(known * own + (1 - known) * common)
+        known = self.presence / (self.presence + self.enough_presence)
+        return np.asarray(known * own + (1 - known) * (self.presence @ own / total))
 
 
 def scores(rotation: Array, frequencies: Array, spectral_x: Array, spectral_y: Array) -> Array:
@@ -97,7 +92,13 @@ def scores(rotation: Array, frequencies: Array, spectral_x: Array, spectral_y: A
 
 
 def learn_rotation(
-    band_weights: Array, frequencies: Array, spectral_x: Array, spectral_y: Array, n_iterations: int = 10
+    band_weights: Array,
+    frequencies: Array,
+    spectral_x: Array,
+    spectral_y: Array,
+    *,
+    n_iterations: int = EVIDENCE.learning_steps,
+    tolerance: float = EVIDENCE.learning_tolerance,
 ) -> tuple[Array, Array, list[float]]:
     """Rotation and feature weights that agree with each other, by alternation.
 
@@ -122,7 +123,7 @@ def learn_rotation(
         if total == 0:
             weights = np.ones_like(weights)
             break
-        if np.abs(weights - before).max() < 1e-3:
+        if np.abs(weights - before).max() < tolerance:
             break
     return rotation, weights, history
 
@@ -133,20 +134,22 @@ def correspondence(
     spectral_x: Array,
     spectral_y: Array,
     random_state: np.random.RandomState,
+    config: EvidenceConfig = EVIDENCE,
 ) -> Correspondence:
     """Scores, weights and the share of what corresponds, under a given rotation."""
     a, length_a = _unit_columns(frequencies[:, None] * spectral_x)
     b, length_b = _unit_columns(frequencies[:, None] * (rotation @ spectral_y))
     found, energy = (a * b).sum(axis=0), length_a * length_b
     presence = (_relative_squares(length_a) + _relative_squares(length_b)) / 2
-    worse, p_values = _against_wrong_partners(a, b, found, random_state)
+    worse, p_values = _against_wrong_partners(a, b, found, random_state, config.wrong_partners)
     total = energy.sum()
     share = float(np.clip(1 - 2 * energy[worse].sum() / total, 0, 1)) if total > 0 else 0.0
     weights = np.maximum(found, 0) ** 2
-    weights += (1 - weights) * max(0.0, 4 * share - 3)
+    if config.full_share < 1:
+        weights = weights + (1 - weights) * max(0.0, (share - config.full_share) / (1 - config.full_share))
     if not weights.any():
         weights = np.ones_like(weights)
-    return Correspondence(found, weights, energy, presence, p_values, share)
+    return Correspondence(found, weights, energy, presence, p_values, share, config.enough_presence)
 
 
 def _unit_columns(x: Array) -> tuple[Array, Array]:
@@ -164,7 +167,7 @@ def _relative_squares(length: Array) -> Array:
 
 
 def _against_wrong_partners(
-    a: Array, b: Array, found: Array, random_state: np.random.RandomState
+    a: Array, b: Array, found: Array, random_state: np.random.RandomState, n_wrong_partners: int
 ) -> tuple[Array, Array]:
     """Which signals agree less with their partner than with half of the wrong ones, and p-values.
 
@@ -174,7 +177,7 @@ def _against_wrong_partners(
     d = a.shape[1]
     if d == 1:
         return np.zeros(1, dtype=bool), np.full(1, 0.5)  # a single signal has no wrong partner
-    wrong = random_state.permutation(d)[:_WRONG_PARTNERS]
+    wrong = random_state.permutation(d)[:n_wrong_partners]
     own = np.zeros((d, len(wrong)), dtype=bool)
     own[wrong, np.arange(len(wrong))] = True
     better, null = np.zeros(d), []

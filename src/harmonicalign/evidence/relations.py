@@ -24,23 +24,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
+from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.inputs.rows import dense_columns
 
 __all__ = ["Relations", "column_variances", "relate"]
-
-
-_MOST = 500
-"""Features that take part at most, those that vary most in both datasets: others are mostly noise."""
-
-_CLIPPED = 3.0
-"""Squares are of values up to so many standard deviations, so that they do not hang on a few rows."""
-
-_STEPS = 10
-"""Steps between scores and weights; more change nothing (measured up to thirty)."""
-
-_OPPOSED = 0.1
-"""Squares that disagree by so much, for an agreement of 1 between features, mean opposite signs. Of 576 pairs
-made of nine real datasets none disagreed by more than 0.04; of 46 more, negated, none by less than 0.3."""
 
 
 @dataclass(frozen=True)
@@ -65,11 +52,12 @@ class Relations:
     x: Array
     y: Array
     skew: float
+    config: EvidenceConfig = EVIDENCE
 
     @property
     def opposed(self) -> bool:
         """Whether features that relate to each other alike seem to go opposite ways."""
-        return self.skew < -_OPPOSED
+        return self.skew < -self.config.opposed_skew
 
     def negated(self) -> Relations:
         """The relations if all features of the second dataset changed their sign."""
@@ -86,7 +74,7 @@ class Relations:
             dataset, a permutation; None compares it with itself.
         """
         y = self.y if partners is None else self.y.take(partners, axis=1).take(partners, axis=2)
-        return _scores(self.x, y)
+        return _scores(self.x, y, self.config.relation_steps)
 
     def weights(self) -> Array:
         """``max(c_s, 0)²`` of all features, 0 for those that do not take part; 1 where none agrees."""
@@ -95,25 +83,25 @@ class Relations:
         return out if out.any() else np.ones(self.n_features)
 
 
-def relate(x: Any, y: Any) -> Relations:
+def relate(x: Any, y: Any, config: EvidenceConfig = EVIDENCE) -> Relations:
     """Relations of the features of two datasets, dense or sparse matrices with the same columns."""
     spread = column_variances(x) * column_variances(y)
-    features = np.sort(np.argsort(-spread, kind="stable")[:_MOST])
-    (rx, square_x), (ry, square_y) = _correlations(x, features), _correlations(y, features)
+    features = np.sort(np.argsort(-spread, kind="stable")[: config.related_features])
+    (rx, square_x), (ry, square_y) = (_correlations(s, features, config.clipped_deviations) for s in (x, y))
     # Weights by correlations alone, which do not know the signs. Squares enter as they vary: those of
     # features without skew hardly do, and what is left of them is chance.
-    weights = np.maximum(_scores(rx[:1], ry[:1]), 0) ** 2
+    weights = np.maximum(_scores(rx[:1], ry[:1], config.relation_steps), 0) ** 2
     alike = weights @ (rx[0] * ry[0]) @ weights
     skew = (weights * square_x * square_y) @ (rx[1] * ry[1]) @ weights
-    return Relations(features, len(spread), rx, ry, float(skew / alike) if alike > 0 else 0.0)
+    return Relations(features, len(spread), rx, ry, float(skew / alike) if alike > 0 else 0.0, config)
 
 
-def _scores(x: Array, y: Array) -> Array:
+def _scores(x: Array, y: Array, n_steps: int) -> Array:
     """Agreement of profiles, tables (a, m, m) of relations in two datasets."""
     both = np.einsum("ast,ast->st", x, y)
     squares_x, squares_y = np.einsum("ast,ast->st", x, x), np.einsum("ast,ast->st", y, y)
     found = weights = np.ones(len(both), dtype=both.dtype)
-    for _ in range(_STEPS):
+    for _ in range(n_steps):
         norm = np.sqrt((squares_x @ weights) * (squares_y @ weights))
         found = np.divide(both @ weights, norm, out=np.zeros_like(norm), where=norm > 0)
         weights = np.maximum(found, 0) ** 2
@@ -129,10 +117,10 @@ def column_variances(signals: Any) -> Array:
     return np.asarray(np.maximum(square - mean**2, 0))
 
 
-def _correlations(signals: Any, features: Array) -> tuple[Array, Array]:
+def _correlations(signals: Any, features: Array, most: float) -> tuple[Array, Array]:
     """Correlations of features and squares, (3, m, m), in single precision; spreads of the squares, (m,)."""
     z = _standardised(dense_columns(signals, features))
-    square = np.clip(z, -_CLIPPED, _CLIPPED) ** 2
+    square = np.clip(z, -most, most) ** 2
     with_squares = _standardised(square).T @ z / len(z)
     out = np.stack([z.T @ z / len(z), with_squares, with_squares.T]).astype(np.float32)
     out[:, np.arange(len(features)), np.arange(len(features))] = 0

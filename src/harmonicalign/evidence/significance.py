@@ -9,28 +9,13 @@ import scipy.linalg
 from scipy import stats
 
 from harmonicalign._typing import Array
+from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.evidence.correspondence import learn_rotation, scores
 from harmonicalign.evidence.relations import Relations
 from harmonicalign.paper.bands import bandlimiting_weights
 from harmonicalign.paper.harmonics import Harmonics
 
-__all__ = ["CHANCE", "Significance", "false_discovery", "permutation_test"]
-
-
-CHANCE = 0.05
-"""An alignment with a larger p is no better than chance."""
-
-_FEWEST = 5
-"""Fewer features than this can be paired wrongly in fewer than twenty ways, and no p would be below 0.05."""
-
-_BLOCK = 6
-"""Features change places within blocks of at least so many; below twice as many, they are one block."""
-
-_LEAST_SPREAD = 0.1
-"""Standard deviation of the largest of the standardised statistics; it is 0.7 to 1 where they vary at all."""
-
-_CLEARLY = 4.0
-"""Standard deviations by which features of opposite signs must agree; by chance they had up to three."""
+__all__ = ["Significance", "false_discovery", "permutation_test"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +35,8 @@ class Significance:
         The same for permuted features; empty where there are too few features for a test.
     opposed
         Whether features that correspond seem to go opposite ways, as if one dataset's were negated.
+    chance
+        A larger p is no better than chance.
     """
 
     z: float
@@ -57,6 +44,7 @@ class Significance:
     observed: float
     null: Array
     opposed: bool = False
+    chance: float = EVIDENCE.chance
 
     @property
     def tested(self) -> bool:
@@ -66,7 +54,7 @@ class Significance:
     @property
     def by_chance(self) -> bool:
         """Whether wrongly paired features agree as well, as far as that could be tested."""
-        return self.tested and self.p > CHANCE
+        return self.tested and self.p > self.chance
 
     def summary(self) -> dict[str, float | bool]:
         """What it says, in plain numbers: z, p, and whether features were tested and go opposite ways."""
@@ -74,7 +62,7 @@ class Significance:
 
     def __str__(self) -> str:
         if not self.tested:
-            return f"not tested: fewer than {_FEWEST} features vary in both datasets"
+            return f"not tested: fewer than {EVIDENCE.fewest_features} features vary in both datasets"
         which_way = ", but the features go opposite ways" if self.opposed else ""
         return f"z = {self.z:.1f}, p = {self.p:.2g}{which_way}"
 
@@ -87,8 +75,8 @@ def permutation_test(
     *,
     relations: Relations | None = None,
     n_bands: int = 8,
-    n_permutations: int = 30,
     random_state: int = 0,
+    config: EvidenceConfig = EVIDENCE,
 ) -> Significance:
     """Compare the correlation of two datasets' harmonics with that from wrongly paired features.
 
@@ -117,34 +105,39 @@ def permutation_test(
         How their features relate to each other; without it the third statistic is left out.
     n_bands
         Bands of the correlation.
-    n_permutations
-        How many permutations; the tail beyond them is that of a t distribution.
     random_state
         Seed of the permutations.
+    config
+        Numbers of the test.
     """
     fx, fy = hx.frequencies, hy.frequencies
     bands = bandlimiting_weights(fx, fy, n_bands)
     a, b = _unit_columns(fx, spectral_x), _unit_columns(fy, spectral_y)
     informative = (np.abs(a).max(axis=0) > 0) & (np.abs(b).max(axis=0) > 0)
     a, b = a[:, informative], b[:, informative]
-    if a.shape[1] < _FEWEST:
-        return Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0))
+    if a.shape[1] < config.fewest_features:
+        return Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0), chance=config.chance)
 
     def statistics(other: Array) -> tuple[float, float]:
         nuclear = scipy.linalg.svdvals(bands * (a @ other.T)).sum()
         rotation = learn_rotation(bands, fx, a, other, n_iterations=2)[0]
         return float(nuclear), float(np.linalg.norm(np.maximum(scores(rotation, fx, a, other), 0), 4))
 
-    rng = np.random.RandomState(random_state)
+    rng, n_permutations = np.random.RandomState(random_state), config.permutations
     smoothness = _smoothness(fx, a) + _smoothness(fy, b)
     order = np.argsort(smoothness, kind="stable")
     as_paired = np.array(statistics(b))
-    permuted = np.array([statistics(b[:, _shuffled(order, rng)]) for _ in range(n_permutations)])
+    permuted = np.array(
+        [statistics(b[:, _shuffled(order, rng, config.block_features)]) for _ in range(n_permutations)]
+    )
     if relations is not None:
         every = np.full(len(informative), -np.inf)  # features that say nothing change places first
         every[informative] = smoothness
         order = np.argsort(every[relations.features], kind="stable")
-        kin = [_relatedness(relations, _shuffled(order, rng)) for _ in range(n_permutations)]
+        kin = [
+            _relatedness(relations, _shuffled(order, rng, config.block_features))
+            for _ in range(n_permutations)
+        ]
         as_paired = np.append(as_paired, _relatedness(relations))
         permuted = np.column_stack([permuted, kin])
     mean, spread = permuted.mean(axis=0), permuted.std(axis=0, ddof=1)
@@ -154,18 +147,18 @@ def permutation_test(
     opposed = False
     if relations is not None and relations.opposed:
         beyond = (_relatedness(relations.negated()) - mean[-1]) / spread[-1]
-        opposed = bool(beyond > max(_CLEARLY, standing[-1]))
+        opposed = bool(beyond > max(config.clearly, standing[-1]))
     null = ((permuted - mean) / spread).max(axis=1)
     # Where nothing varies, what is left is rounding and must not be blown up.
-    z = (observed - float(null.mean())) / max(float(null.std(ddof=1)), _LEAST_SPREAD)
+    z = (observed - float(null.mean())) / max(float(null.std(ddof=1)), config.least_spread)
     # Cyclic permutations of few features share 1/(d − 1) of their pairs and so vary less than they differ
     # from the features as they are paired, which share none with any. With more blocks than one it is
     # not noticed: measured on noise, the test then keeps its level without.
     d = a.shape[1]
-    alike = d / (d - 2) if d < 2 * _BLOCK else 1.0
+    alike = d / (d - 2) if d < 2 * config.block_features else 1.0
     # The spread is estimated from few draws, hence Student's distribution of a new draw.
     p = float(stats.t.sf(z / np.sqrt(alike + 1 / n_permutations), n_permutations - 1))
-    return Significance(z=z, p=p, observed=observed, null=null, opposed=opposed)
+    return Significance(z=z, p=p, observed=observed, null=null, opposed=opposed, chance=config.chance)
 
 
 def _relatedness(relations: Relations, partners: Array | None = None) -> float:
@@ -191,10 +184,10 @@ def _smoothness(frequencies: Array, spectral: Array) -> Array:
     return np.asarray(frequencies @ power / power.sum(axis=0))
 
 
-def _shuffled(order: Array, rng: np.random.RandomState) -> Array:
+def _shuffled(order: Array, rng: np.random.RandomState, least: int) -> Array:
     """A permutation that moves every feature, within blocks of like smoothness."""
     d = len(order)
-    size = min(d, max(_BLOCK, d // 20))
+    size = min(d, max(least, d // 20))
     shift = rng.randint(size)
     out = np.empty(d, dtype=np.int64)
     rolled = np.roll(order, shift)

@@ -44,7 +44,7 @@ def npz_file(plan: Plan, relative: str, where: str) -> Path:
     relative
         Path within the folder, ``mnist/mnist.npz``.
     where
-        Where the data can be had, for the message.
+        Where to get the data, for the error message.
     """
     for text in plan.data:
         if not Path(text).exists():
@@ -87,7 +87,7 @@ _MNIST = (
 
 
 def digits_name(plan: Plan) -> str:
-    """What the digits of a plan are, for the cells' keys; raises if they cannot be had."""
+    """What the digits of a plan are, for the cells' keys; raises if they are not available."""
     images, _ = _digits(plan.quick, plan.data)
     return f"{'digits' if plan.quick else 'mnist'}, {len(images)} images"
 
@@ -140,7 +140,7 @@ def corrupted_digits(
     n_x, n_y
         Their sizes.
     preserved
-        Share of the pixels left alone.
+        Share of the pixels that are not changed.
     matrix
         Number of the corruption matrix; it also depends on the pair and on `preserved`.
     """

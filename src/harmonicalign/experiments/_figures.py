@@ -48,13 +48,13 @@ _MARKERS = {
     "none": "x",
     "procrustes": "+",
 }
-# One method at several settings: shades of blue, told apart by markers and dashes too.
+# One method at several settings: shades of blue, with different markers and dashes too.
 _SHADES = ("#9ECAE1", "#56B4E9", "#0072B2", "#003B5C", "#7A5195")
 _SHADE_MARKERS = ("P", "^", "s", "X", "h")
 
 
 def figure(n_rows: int = 1, n_columns: int = 1, size: tuple[float, float] = (7.2, 4.6)) -> tuple[Figure, Any]:
-    """A figure that belongs to no screen, and its array of axes."""
+    """A figure without a window, and its array of axes."""
     try:
         from matplotlib.figure import Figure as New
     except ImportError as error:
@@ -126,7 +126,7 @@ def finish(
     *,
     title: str = "",
     legend: bool | str = True,
-    **limits: Any,
+    **limits: object,
 ) -> None:
     """Labels, light grid, legend beside the curves where it would cover them."""
     ax.set(xlabel=xlabel, ylabel=ylabel, title=title, **limits)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, MatrixLike
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.experiments import baselines
 
@@ -32,7 +32,7 @@ TUNED: dict[str, dict[str, Any]] = {
 Ours are left at their defaults. The search was on 1000 against 1000 images of MNIST, 35 % of the pixels
 preserved: MNN over k of 2 to 100 and σ of 0.05 to 0.5, with and without PCA; MAGAN over the weight of the
 correspondence loss, the learning rate, the number of principal components and the layers, trained until it
-converged (0.874; at its published settings 0.81, as large discriminators soon know so few rows by heart). Of
+converged (0.874; at its published settings 0.81, as large discriminators overfit so few rows). Of
 48 settings of Wang & Mahadevan the best had 0.153, where chance is 0.1, so it stays at its defaults.
 """
 
@@ -42,7 +42,7 @@ QUICK_MAGAN: dict[str, Any] = {
     "generator_layers": (64,),
     "discriminator_layers": (64,),
 }
-"""MAGAN that hardly trains, for the quick forms."""
+"""Very short training of MAGAN, for the quick forms."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Embedded:
     coordinates
         One array per dataset.
     seconds, cpu_seconds
-        Time it took, by the clock and of the processors; the latter does not depend on what else they do.
+        Time it took, wall-clock and processor time; the latter does not depend on other processes.
     model
         The fitted estimator, where the method is ours.
     curves
@@ -76,9 +76,9 @@ def names() -> dict[str, str]:
 
 def embed(
     method: str,
-    datasets: Sequence[Any],
+    datasets: Sequence[MatrixLike],
     *,
-    signals: Sequence[Any] | None = None,
+    signals: Sequence[MatrixLike] | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Embedded:
@@ -92,9 +92,9 @@ def embed(
         Matrices. Their columns correspond unless `signals` is given.
     signals
         Columns that correspond. Ours build their graphs on `datasets` and compare `signals`; the other
-        methods know one matrix per dataset and get the signals.
+        methods take one matrix per dataset and get the signals.
     seed
-        Of whatever is random.
+        Seed of the method.
     **options
         Parameters of the method.
     """
@@ -127,6 +127,8 @@ def tuned(method: str, quick: bool = False) -> dict[str, Any]:
     return {} if settings is None else {"settings": settings}
 
 
-def embed_digits(method: str, datasets: Sequence[Any], *, seed: int = 0, quick: bool = False) -> Embedded:
+def embed_digits(
+    method: str, datasets: Sequence[MatrixLike], *, seed: int = 0, quick: bool = False
+) -> Embedded:
     """Embed corrupted digits, other methods at the settings in `TUNED`."""
     return embed(method, datasets, seed=seed, **tuned(method, quick).get("settings", {}))

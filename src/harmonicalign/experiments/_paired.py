@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Matrix, MatrixLike
 from harmonicalign.experiments._data import DataError, npz_file, read_npz
 from harmonicalign.experiments._runner import Plan
 from harmonicalign.uses.smooth import balanced_transitions, denoise
+
+if TYPE_CHECKING:
+    from anndata import AnnData
 
 __all__ = ["SETS", "Paired", "from_files", "interleaved_digits", "load", "reduce"]
 
@@ -45,7 +48,7 @@ class Paired:
         return 0 if self.signals is None else int(self.signals[0].shape[1])
 
 
-def reduce(matrix: Any) -> Array:
+def reduce(matrix: Matrix) -> Array:
     """Truncated SVD to 100 components, or one less than the columns where there are fewer."""
     from sklearn.decomposition import TruncatedSVD
 
@@ -53,14 +56,14 @@ def reduce(matrix: Any) -> Array:
     return np.asarray(TruncatedSVD(k, algorithm="arpack", random_state=0).fit_transform(matrix))
 
 
-def z_score(values: Any) -> Array:
+def z_score(values: Matrix) -> Array:
     """Columns at mean 0 and variance 1; constant ones at 0."""
     dense = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
     spread = dense.std(axis=0)
     return np.asarray((dense - dense.mean(axis=0)) / np.where(spread > 0, spread, 1))
 
 
-def per_total(counts: Any, total: float = 1e4) -> sp.csr_matrix:
+def per_total(counts: MatrixLike, total: float = 1e4) -> sp.csr_matrix:
     """Counts in proportion to their row's sum."""
     matrix = sp.csr_matrix(counts, dtype=np.float64)
     depth = np.asarray(matrix.sum(axis=1)).ravel()
@@ -77,17 +80,17 @@ GENE_OF_PROTEIN = {
     "CD8": "CD8A", "CTLA4": "CTLA4", "HLA-A,B,C": "HLA-A", "IL7Ralpha (CD127)": "IL7R", "LAMP1": "LAMP1",
     "MHCII (HLA-DR)": "HLA-DRA", "PECAM (CD31)": "PECAM1", "TCRb": "TRBC1", "TCRg": "TRGC1",
 }  # fmt: skip
-"""The gene of every protein measured in the CITE-seq set whose name tells it."""
+"""The gene of every protein of the CITE-seq set that can be identified by name."""
 
 
 def _cite_seq(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
-    """RNA against surface proteins; genes linked to their proteins by name where they are seen at all."""
+    """RNA against surface proteins; genes linked to proteins by name, if seen in 5 % of the cells."""
     rows = _some(len(stored["adt"]), rng)
     counts = stored["rna"][rows]
     rna = per_total(counts).sqrt()
     log_rna = per_total(counts).log1p()
     adt = np.log1p(stored["adt"][rows].astype(np.float64))
-    adt -= adt.mean(axis=1, keepdims=True)  # the centred log-ratio: depth is no biology
+    adt -= adt.mean(axis=1, keepdims=True)  # centred log-ratio: removes sequencing depth
     genes = {str(g).split("_")[-1]: i for i, g in enumerate(stored["genes"])}
     proteins = {str(p): i for i, p in enumerate(stored["proteins"])}
     seen = np.asarray((counts > 0).mean(axis=0)).ravel()
@@ -136,13 +139,13 @@ def _scgem(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
 
 
 def _a549(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
-    """RNA against chromatin of one treated line; normalised already, and without places of the genes."""
+    """RNA against chromatin of one treated line; already normalised, and without gene positions."""
     rows = _some(stored["rna"].shape[0], rng)
     return Paired(reduce(stored["rna"][rows]), reduce(stored["atac"][rows].log1p()), None)
 
 
 def _snare_lines(stored: dict[str, Any], rng: np.random.RandomState) -> Paired:
-    """Four cell lines, as principal components and topics: no feature has a name any more."""
+    """Four cell lines, as principal components and topics: no feature has a name."""
     rows = _some(len(stored["X_rna"]), rng)
     unit = [
         v / np.linalg.norm(v, axis=1, keepdims=True) for v in (stored["X_rna"][rows], stored["X_atac"][rows])
@@ -170,7 +173,7 @@ SETS: dict[str, tuple[str, tuple[str, ...], Callable[[dict[str, Any], np.random.
     "sci-CAR A549": ("scicar_a549/scicar_a549_scai.npz", ("rna_data", "atac_data"), _a549),
     "SNARE-seq lines": ("snare_cellline/snare_cellline.npz", ("X_rna", "X_atac"), _snare_lines),
 }
-"""File, what it must hold, and how it is made ready."""
+"""File of a data set, the arrays it must hold, and how it is prepared."""
 
 _WHERE = (
     "the paired sets are GSE126310 (CITE-seq, with CiteFuse), GSE126074 (SNARE-seq), GSE117089 (sci-CAR, "
@@ -180,7 +183,7 @@ _WHERE = (
 
 
 def there(plan: Plan) -> list[str]:
-    """Data sets whose files can be had."""
+    """Data sets whose files are available."""
     found, first = [], None
     for name, (relative, _, _) in SETS.items():
         try:
@@ -202,7 +205,7 @@ def there(plan: Plan) -> list[str]:
 
 
 def load(plan: Plan, name: str, seed: int) -> Paired:
-    """A data set made ready: a random part of its rows, row i of both modalities the same cell."""
+    """A prepared data set: a random part of its rows, row i of both modalities the same cell."""
     relative, _, make = SETS[name]
     return make(read_npz(npz_file(plan, relative, _WHERE)), np.random.RandomState(seed))
 
@@ -298,13 +301,13 @@ def _modalities(paths: tuple[str, ...]) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
-def _is_count(values: Any) -> bool:
+def _is_count(values: Matrix) -> bool:
     data = values.data if sp.issparse(values) else np.asarray(values)
     some = np.asarray(data).ravel()[:100_000]
     return bool(some.size and (some >= 0).all() and (some == np.round(some)).all())
 
 
-def _by_gene(table: Any) -> tuple[Any, list[str]]:
+def _by_gene(table: AnnData) -> tuple[Matrix, list[str]]:
     """Values by gene name: of peaks the sum over those of each gene, else the columns as they are."""
     column = next((c for c in ("gene", "gene_name", "nearest_gene") if c in table.var), None)
     if column is None:

@@ -1,7 +1,7 @@
 """Runs an experiment: its cells in parallel, each kept on disk, so that a killed run continues.
 
 An experiment is a list of cells (small dictionaries of parameters) and a function that measures one of them.
-What a cell gave is written as one JSON file, whole or not at all, under a name made from all that determines
+The result of a cell is written atomically as one JSON file, under a name derived from all that determines
 it. Running again measures only what is not there yet.
 """
 
@@ -22,12 +22,15 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import harmonicalign
 from harmonicalign.experiments._tables import Row, summarise, to_csv, to_markdown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Cell", "Experiment", "Outcome", "Plan", "Report", "Summary", "run"]
 
@@ -48,7 +51,7 @@ _PACKAGES = (
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run was asked for.
+    """The options of a run.
 
     Parameters
     ----------
@@ -74,7 +77,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one cell gave: lines of the results, and what figures need beside them (JSON)."""
+    """The result of one cell: rows of the results table, and extra data for figures (JSON)."""
 
     rows: list[Row]
     extra: dict[str, Any] = field(default_factory=dict)
@@ -98,7 +101,7 @@ class Experiment:
     name, title
         What it is called, and what it shows in one line.
     cells
-        Checks the data and lists the cells of a plan. Whatever is wrong with the input is raised here, before
+        Checks the data and lists the cells of a plan. Errors in the input are raised here, before
         anything is written.
     measure
         One cell's outcome.
@@ -159,7 +162,7 @@ def run(
     jobs
         Processes at a time.
     progress
-        Tell how far it is.
+        Show progress.
     """
     kept = out / "cells"
     kept.mkdir(parents=True, exist_ok=True)
@@ -238,7 +241,7 @@ def _measure_one(
     return i, {"rows": rows, "extra": outcome.extra, "seconds": time.perf_counter() - start}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A number or string that JSON can hold; not-a-number is left empty."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -249,7 +252,7 @@ def _plain(value: Any) -> Any:
 
 
 def _key(name: str, quick: bool, cell: Cell) -> str:
-    """Name of a cell's file: a hash of all that determines its outcome, but for the code between releases."""
+    """Name of a cell's file: a hash of all that determines its outcome, except unreleased code."""
     text = json.dumps([name, harmonicalign.__version__, quick, cell], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
@@ -263,14 +266,14 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 
 def _write(file: Path, text: str) -> Path:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     part = file.with_name(f".{file.name}.{os.getpid()}")
     part.write_text(text, encoding="utf-8")
     os.replace(part, file)
     return file
 
 
-def _save(file: Path, figure: Any) -> Path:
+def _save(file: Path, figure: Figure) -> Path:
     part = file.with_name(f".{os.getpid()}.{file.name}")
     figure.savefig(part, dpi=110)
     os.replace(part, file)
@@ -282,7 +285,7 @@ def _save(file: Path, figure: Any) -> Path:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Short hash of the package's source, which tells results of different states of the code apart."""
+    """Short hash of the package's source, which identifies the state of the code."""
     folder = Path(harmonicalign.__file__).parent
     digest = hashlib.sha256()
     for file in sorted(folder.rglob("*.py")):
@@ -302,7 +305,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """The machine in general words."""
+    """A general description of the machine."""
     words: dict[str, Any] = {
         "system": platform.system(),
         "architecture": platform.machine(),
@@ -321,7 +324,7 @@ def machine() -> dict[str, Any]:
 
 @contextmanager
 def _progress(name: str, total: int, done: int, wanted: bool) -> Iterator[Callable[[], None]]:
-    """Tell how far a run is: a bar where rich is installed and there is a screen, else some lines."""
+    """Show progress: a bar if rich is installed and output is a terminal, else some lines."""
     if not wanted:
         yield lambda: None
         return

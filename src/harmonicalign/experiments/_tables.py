@@ -23,7 +23,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> object:
     return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
 
 
@@ -53,7 +53,7 @@ def summarise(rows: Sequence[Row], by: Sequence[str], values: Sequence[str]) -> 
 def to_markdown(table: Sequence[Row], by: Sequence[str], values: Sequence[str], digits: int = 3) -> str:
     """Means with their spread as Markdown.
 
-    Lines told apart by method make one table for each value, methods side by side; others one table with a
+    Results by method make one table for each value, methods side by side; others one table with a
     column for each value.
     """
     if "method" not in by or len(by) == 1:

@@ -12,7 +12,7 @@ from harmonicalign.experiments._runner import Cell
 
 __all__ = ["keep_curves", "training_outputs"]
 
-_POINTS = 100  # of each curve: means over stretches of training, which is what can be seen anyway
+_POINTS = 100  # points per curve, each the mean over a part of the training
 
 
 def keep_curves(found: Embedded) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def keep_curves(found: Embedded) -> dict[str, Any]:
 
 
 def training_outputs(extras: list[tuple[Cell, dict[str, Any]]], by: str) -> dict[str, Any]:
-    """Figure and table of all trainings, told apart by the cell's `by`."""
+    """Figure and table of all trainings, coloured by the cell's `by`."""
     trainings = [(cell, extra) for cell, extra in extras if "curves" in extra]
     if not trainings:
         return {}

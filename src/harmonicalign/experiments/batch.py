@@ -144,7 +144,7 @@ def simulated(seed: int, n: int = 800, n_markers: int = 15) -> tuple[Array, Arra
     Parameters
     ----------
     seed
-        Of all of it.
+        Seed of all random draws.
     n
         Cells of each batch.
     n_markers
@@ -154,8 +154,8 @@ def simulated(seed: int, n: int = 800, n_markers: int = 15) -> tuple[Array, Arra
     centres = rng.gamma(2.0, 1.2, (6, n_markers))
     batches = []
     for _ in range(2):
-        kinds = rng.choice(6, n, p=(0.3, 0.25, 0.15, 0.12, 0.1, 0.08))
-        batches.append(np.maximum(centres[kinds] + 0.35 * rng.standard_normal((n, n_markers)), 0))
+        classes = rng.choice(6, n, p=(0.3, 0.25, 0.15, 0.12, 0.1, 0.08))
+        batches.append(np.maximum(centres[classes] + 0.35 * rng.standard_normal((n, n_markers)), 0))
     gain, offset = rng.uniform(0.75, 1.3, n_markers), rng.uniform(-0.2, 0.8, n_markers)
     second = np.maximum(gain * batches[1] + offset, 0)
     second[rng.random_sample(second.shape) < 0.05] = 0
@@ -209,7 +209,7 @@ def _read(text: str) -> tuple[Array, list[str]]:
         raise DataError(
             f"{path} has {len(values)} rows or values that are not numbers; 50 whole rows are needed"
         )
-    if values.max() > 100:  # intensities as measured: the usual transform of cytometry
+    if values.max() > 100:  # raw intensities: apply the usual transform of cytometry
         values = np.arcsinh(values / 5)
     return values, [names[j] for j in kept]
 

@@ -82,7 +82,7 @@ def align_in_chunks(
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """Every size of chunks, rank and pair of samples; a chunk of all rows is no cutting."""
+    """Every size of chunks, rank and pair of samples; a chunk of all rows means no chunks."""
     data = digits_name(plan)
     size = 400 if plan.quick else 4000
     chunks = [100, 200, 400] if plan.quick else [125, 250, 500, 1000, 2000, 4000]

@@ -7,22 +7,28 @@ import warnings
 from collections.abc import Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Labels, Matrix, MatrixLike, PathLike
 from harmonicalign.experiments._data import DataError
 from harmonicalign.experiments._methods import OURS, embed, names
 from harmonicalign.experiments._tables import Row
 from harmonicalign.metrics import knn_label_agreement, mixing_entropy
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+
 __all__ = ["compare"]
+
+Table: TypeAlias = "MatrixLike | AnnData | PathLike"
+"""One dataset: a matrix, a data frame, AnnData, or the path of a file that holds one of these."""
 
 
 def compare(
-    datasets: Sequence[Any] | Mapping[str, Any],
-    labels: Any = None,
+    datasets: Sequence[Table] | Mapping[str, Table],
+    labels: str | Sequence[Labels] | Mapping[str, Labels] | None = None,
     methods: Sequence[str] | None = None,
     *,
     n_neighbors: int = 5,
@@ -52,11 +58,11 @@ def compare(
     Returns
     -------
     table
-        One line per method, a dict: ``method``; ``accuracy``, the share of rows whose label the nearest rows
-        of another dataset tell, of those whose label the other dataset has, averaged over all ordered pairs
-        of datasets (None without labels); ``mixing``, from 0 for apart to 1 for as well mixed as by chance,
+        One dict per method: ``method``; ``accuracy``, the share of rows that have the label of the nearest
+        rows of another dataset, of those whose label the other dataset has, averaged over all ordered pairs
+        of datasets (None without labels); ``mixing``, from 0 (separate) to 1 (as well mixed as by chance),
         within labels where these are given; ``seconds``; ``p``, the significance of our default's alignment;
-        ``columns``, how many are shared; and ``note``, why a method gave nothing.
+        ``columns``, how many are shared; and ``note``, why a method gave no result.
 
     Examples
     --------
@@ -86,7 +92,7 @@ def compare(
 def _line(
     method: str,
     lack: str,
-    matrices: list[Any],
+    matrices: list[Matrix],
     known: list[Array] | None,
     k: int,
     seed: int,
@@ -106,7 +112,7 @@ def _line(
             warnings.simplefilter("ignore", UserWarning)  # p says what the warning would
             found = embed(method, matrices, seed=seed)
     except (ValueError, ImportError) as error:
-        # One method that cannot take these data must not hide what others do with them; bad data fail ours.
+        # A method that cannot take these data must not hide the results of others; invalid data fail in ours.
         if method in OURS or method == "none":
             raise
         return line | {"note": lack or str(error)}
@@ -126,7 +132,7 @@ def _line(
     return line
 
 
-def _tables(datasets: Any) -> tuple[list[str], list[Any]]:
+def _tables(datasets: Sequence[Table] | Mapping[str, Table]) -> tuple[list[str], list[Any]]:
     """Names and tables; paths are read."""
     if isinstance(datasets, Mapping):
         keys, tables = [str(key) for key in datasets], list(datasets.values())
@@ -147,7 +153,7 @@ def _tables(datasets: Any) -> tuple[list[str], list[Any]]:
     return keys, tables
 
 
-def _matched(keys: list[str], tables: list[Any]) -> tuple[list[Any], int]:
+def _matched(keys: list[str], tables: list[Any]) -> tuple[list[Matrix], int]:
     """Matrices of the columns that all tables share, by name where they have names."""
     columns = [getattr(t, "var_names", getattr(t, "columns", None)) for t in tables]
     if any(c is None for c in columns):
@@ -173,7 +179,12 @@ def _matched(keys: list[str], tables: list[Any]) -> tuple[list[Any], int]:
     return matrices, len(shared)
 
 
-def _labels(labels: Any, keys: list[str], tables: list[Any], matrices: list[Any]) -> list[Array] | None:
+def _labels(
+    labels: str | Sequence[Labels] | Mapping[str, Labels] | None,
+    keys: list[str],
+    tables: list[Any],
+    matrices: list[Matrix],
+) -> list[Array] | None:
     if labels is None:
         return None
     if isinstance(labels, str):

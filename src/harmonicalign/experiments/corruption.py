@@ -19,8 +19,12 @@ LOOKS = {f"paper, ℓ = {n_bands}": shade(i) for i, n_bands in enumerate(BANDS)}
 
 
 def cells(plan: Plan) -> list[Cell]:
+    """The cells of a plan, after a look at its digits."""
+    return grid(plan, digits_name(plan))
+
+
+def grid(plan: Plan, data: str) -> list[Cell]:
     """Every share of pixels, pair of samples and corruption matrix; whole sweeps first."""
-    data = digits_name(plan)
     percentages = (0, 5, 10, 20, 35, 50, 75, 100) if plan.quick else range(0, 101, 5)
     matrices, size = (1, 300) if plan.quick else (3, 1000)
     return [

@@ -1,4 +1,4 @@
-"""Fig. 3d: cells measured in two ways, the pairing hidden; do their neighbourhoods find each other?"""
+"""Fig. 3d: cells measured in two ways; are their neighbourhoods matched without the known pairing?"""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from harmonicalign._typing import Array
 from harmonicalign.experiments import _paired
 from harmonicalign.experiments._data import seed_of
 from harmonicalign.experiments._figures import curve, figure, finish, label, methods_in, style
@@ -42,7 +43,8 @@ def cells(plan: Plan) -> list[Cell]:
                 for method in methods
                 for repeat in plan.repeats(full=3, quick=1)
             ]
-    out.sort(key=lambda cell: (sets.index(cell["set"]), cell["repeat"]))  # what is loaded is used at once
+    # One data set after the other, so that each is loaded once.
+    out.sort(key=lambda cell: (sets.index(cell["set"]), cell["repeat"]))
     sizes = [Path(path).stat().st_size for path in files]
     return [cell | {"sizes": sizes} for cell in out] if files else out
 
@@ -56,7 +58,7 @@ def _named(plan: Plan) -> tuple[str, ...]:
 
 
 def _linked(plan: Plan, name: str) -> bool:
-    """Whether anything is known to correspond; reads the user's files, so that what is wrong shows now."""
+    """Whether any features are known to correspond; reads the user's files, so that errors are raised now."""
     if plan.quick:
         return True
     if name in _paired.SETS:
@@ -118,7 +120,7 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
     return Outcome([*rows, score | {"rows": len(zx), "links": pair.n_links}], keep_curves(found))
 
 
-def _overlap(zx: Any, zy: Any, pair: _paired.Paired, sizes: list[int], partner: Any) -> Any:
+def _overlap(zx: Array, zy: Array, pair: _paired.Paired, sizes: list[int], partner: Array) -> Array:
     """Mean of both directions of the overlap, row i of y taken for the partner of row partner[i] of x.
 
     With wrong partners this is chance as it is in this space: some rows are near to everything, above all in

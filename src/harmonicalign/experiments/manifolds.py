@@ -51,7 +51,7 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
     )
     signals = [pair.signals_x, pair.signals_y]
     spaces = {m: embed(m, [pair.x, pair.y], signals=signals).coordinates for m in METHODS}
-    # What knowing the pairs would give; the sampling alone leaves some error.
+    # Result with known pairs; some error remains because of the sampling.
     spaces["procrustes"] = Procrustes(pair.pairs).fit_transform([pair.x, pair.y])
     shared = {key: cell[key] for key in ("manifold", "density", "noise", "repeat")}
     rows = [
@@ -70,7 +70,7 @@ def _picture(pair: ManifoldPair, spaces: dict[str, list[Any]]) -> dict[str, Any]
         both = PCA(2, random_state=0).fit_transform(np.vstack(datasets))
         return [part.round(4).tolist() for part in np.split(both, [len(datasets[0])])]
 
-    # The direction in which places on the manifold vary most tells them apart best.
+    # Colour by the direction in which positions on the manifold vary most.
     latent = PCA(1).fit_transform(np.vstack([pair.latent_x, pair.latent_y]))[:, 0].round(4)
     place = [part.tolist() for part in np.split(latent, [len(pair.x)])]
     return {"before": flat([pair.x, pair.y]), "after": flat(spaces["default"]), "place": place}

@@ -29,9 +29,9 @@ def rebuild(clean: Array, corrupted: Array, images: Array, labels: Array) -> tup
     from sklearn.neighbors import NearestNeighbors
 
     nearest = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(clean).kneighbors(corrupted)[1]
-    kinds = np.unique(labels)
-    counts = (labels[nearest][:, :, None] == kinds).sum(axis=1)
-    dominant = kinds[counts.argmax(axis=1)]
+    classes = np.unique(labels)
+    counts = (labels[nearest][:, :, None] == classes).sum(axis=1)
+    dominant = classes[counts.argmax(axis=1)]
     chosen = labels[nearest] == dominant[:, None]
     rebuilt = np.einsum("nk,nkd->nd", chosen / chosen.sum(axis=1, keepdims=True), images[nearest])
     return rebuilt, dominant
@@ -78,12 +78,12 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
 
 
 def _pack(images: Array) -> str:
-    """Pictures as text: one byte a pixel is all that a screen shows."""
+    """Pictures as text, one byte per pixel."""
     return base64.b64encode((255 * np.clip(images, 0, 1)).round().astype(np.uint8).tobytes()).decode()
 
 
 def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:
-    """The grid of pictures: one column for each digit, the first of its kind."""
+    """The grid of pictures: one column for each digit, with its first image."""
     kept = extras[0][1]
     height, width = kept["shape"]
     names = {"input": "input", "corrupted": "corrupted"} | SPACES

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from harmonicalign._typing import PathLike
 from harmonicalign.experiments._figures import figure
 from harmonicalign.experiments._runner import Experiment, Plan, Report, run
 from harmonicalign.inputs.validate import check_integer
@@ -37,10 +38,10 @@ def describe() -> dict[str, str]:
 def reproduce(
     name: str,
     *,
-    data: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    data: PathLike | Sequence[PathLike] | None = None,
     seeds: int | None = None,
     quick: bool = False,
-    out: str | os.PathLike[str] = "reproduce-output",
+    out: PathLike = "reproduce-output",
     jobs: int = 1,
     progress: bool = True,
     markers: Sequence[str] = (),
@@ -61,13 +62,13 @@ def reproduce(
     seeds
         Repeats; by default the experiment's own number.
     quick
-        Small data that come with scikit-learn or are made up; all experiments in minutes.
+        Small data from scikit-learn or simulated; all experiments take minutes.
     out
         Folder; every experiment gets one of its own inside.
     jobs
         Processes at a time.
     progress
-        Tell on standard error how far it is.
+        Show progress on standard error.
     markers
         For `batch`: the two markers to draw; by default those that differ most.
 
@@ -97,7 +98,7 @@ def reproduce(
     plan = Plan(quick, seeds, tuple(os.fspath(path) for path in named), tuple(markers))
     if quick and plan.data:
         raise ValueError("the quick form has data of its own; leave out data, or quick")
-    figure()  # matplotlib is missing now rather than after hours
+    figure()  # raises now, rather than after hours, if matplotlib is missing
     # All data are checked before the first experiment starts.
     chosen = [_experiment(n) for n in (_EXPERIMENTS if name == "all" else (name,))]
     planned = [(experiment, experiment.cells(plan)) for experiment in chosen]

@@ -1,4 +1,4 @@
-"""Fig. 2d: labels of a thousand digits carried to one to eight thousand corrupted ones."""
+"""Fig. 2d: labels of a thousand digits transferred to one to eight thousand corrupted ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[
 
 EXPERIMENT = Experiment(
     name="transfer",
-    title=f"Labels carried to larger corrupted targets ({PRESERVED:.0%} of the pixels preserved); "
+    title=f"Labels transferred to larger corrupted targets ({PRESERVED:.0%} of the pixels preserved); "
     "seconds are of the processor.",
     cells=cells,
     measure=measure,

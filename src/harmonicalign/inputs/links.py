@@ -1,23 +1,21 @@
-"""Links between different features: which signal of one dataset goes with which of another."""
+"""Links between different features: which signal of one dataset corresponds to which of another."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Matrix, MatrixLike
 
 __all__ = ["link_signals"]
 
 
-def link_signals(links: Any, *signals: Any) -> tuple[Array, Array]:
+def link_signals(links: MatrixLike, *signals: Matrix) -> tuple[Array, Array]:
     """Columns of two datasets' signals, side by side by link.
 
     A link is kept if it is the strongest of its row or of its column: each signal has its best
-    partner, both ways round, and a table of many weak links does not drown the strong ones. Which of
-    the kept links hold is then learned like any other correspondence.
+    partner, both ways round, and many weak links do not outweigh the strong ones. Which of
+    the kept links are real is then learned like any other correspondence.
 
     Parameters
     ----------

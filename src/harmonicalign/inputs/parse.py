@@ -1,4 +1,4 @@
-"""The forms in which users hand over datasets, brought to one: a list of matrices and a list of signals."""
+"""Every form in which users pass datasets, converted to a list of matrices and a list of signals."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import logging
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Datasets, Labels, Matrix, MatrixLike
 from harmonicalign.inputs.validate import check_data
 
 __all__ = ["Inputs", "column_names", "parse", "position_of"]
@@ -21,7 +21,7 @@ logger = logging.getLogger("harmonicalign")
 
 @dataclass(frozen=True)
 class Inputs:
-    """Datasets in the order of the fit, and how to hand results back in the shape they came in.
+    """Datasets in the order of the fit, and how to return results in the form of the input.
 
     Attributes
     ----------
@@ -44,19 +44,19 @@ class Inputs:
     """
 
     form: str
-    keys: list[Any]
+    keys: list[Hashable]
     rows: list[Array]
-    datasets: list[Any]
-    signals: list[Any]
+    datasets: list[Matrix]
+    signals: list[Matrix]
     signal_names: list[str] | None
     containers: list[Any]
     columns: list[list[str] | None] = field(default_factory=list)
 
     def without_containers(self) -> Inputs:
-        """The same without the objects the user passed in, which need not be kept."""
+        """The same without the objects that the user passed, which need not be kept."""
         return replace(self, containers=[None] * len(self.datasets))
 
-    def in_order(self, i: int, x: Any) -> Any:
+    def in_order(self, i: int, x: Matrix) -> Matrix:
         """More rows of dataset i; columns of a data frame in the order that they had in the fit."""
         known, given = self.columns[i] if self.columns else None, column_names(x)
         if known is None or given is None or given == known:
@@ -67,8 +67,10 @@ class Inputs:
             )
         return x if len(given) > len(known) else x.iloc[:, [given.index(name) for name in known]]
 
-    def with_dataset(self, key: Any, dataset: Any, signals: Any, names: list[str] | None = None) -> Inputs:
-        """The same and one dataset more; a stacked matrix cannot grow, so results come in a dict."""
+    def with_dataset(
+        self, key: Hashable, dataset: Matrix, signals: Matrix, names: list[str] | None = None
+    ) -> Inputs:
+        """The same with one more dataset; a stacked matrix cannot grow, so results become a dict."""
         return replace(
             self,
             form={"list": "list"}.get(self.form, "dict"),
@@ -97,7 +99,9 @@ class Inputs:
         return out
 
 
-def parse(x: Any, batch: Any = None, signals: Any = None, *, corresponding: bool = True) -> Inputs:
+def parse(
+    x: Datasets, batch: Labels | None = None, signals: Datasets | None = None, *, corresponding: bool = True
+) -> Inputs:
     """Bring any accepted input to a list of datasets.
 
     Parameters
@@ -139,25 +143,25 @@ def parse(x: Any, batch: Any = None, signals: Any = None, *, corresponding: bool
     return Inputs(form, keys, rows, datasets, checked, signal_names, containers, columns)
 
 
-def column_names(x: Any) -> list[str] | None:
+def column_names(x: object) -> list[str] | None:
     """Names of the columns of a data frame; None for anything else."""
     return [str(c) for c in x.columns] if hasattr(x, "iloc") and hasattr(x, "columns") else None
 
 
-def position_of(dataset: Any, keys: list[Any], name: str = "dataset") -> int:
+def position_of(dataset: object, keys: Sequence[Hashable], name: str = "dataset") -> int:
     """Number of a dataset given its key or its number; `name` is the argument that names it."""
     if isinstance(dataset, Hashable) and dataset in keys:
         return keys.index(dataset)
     if isinstance(dataset, int | np.integer) and 0 <= dataset < len(keys):
         return int(dataset)
-    raise ValueError(f"{name} names {dataset!r}; the datasets are {keys}")
+    raise ValueError(f"{name} names {dataset!r}; the datasets are {list(keys)}")
 
 
-def _label(form: str, key: Any) -> str:
+def _label(form: str, key: Hashable) -> str:
     return "X" if form == "single" else f"X[{key!r}]"
 
 
-def _is_dataset_list(x: Any) -> bool:
+def _is_dataset_list(x: object) -> TypeGuard[Sequence[MatrixLike]]:
     """Whether a list or tuple holds datasets rather than the rows of one."""
     return isinstance(x, list | tuple) and (
         len(x) == 0
@@ -166,12 +170,14 @@ def _is_dataset_list(x: Any) -> bool:
     )
 
 
-def _nested(x: Any) -> bool:
+def _nested(x: object) -> bool:
     return isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], list | tuple | np.ndarray)
 
 
-def _split(name: str, x: Any, batch: Any) -> tuple[str, list[Any], list[Array], list[Any]]:
-    # Older scipy's DOK matrices are dicts; they are one dataset all the same.
+def _split(
+    name: str, x: Datasets, batch: Labels | None
+) -> tuple[str, list[Hashable], list[Array], list[Matrix]]:
+    # Older scipy's DOK matrices are dicts; each is one dataset.
     if not sp.issparse(x) and (isinstance(x, Mapping) or _is_dataset_list(x)):
         if batch is not None:
             raise ValueError(
@@ -185,7 +191,7 @@ def _split(name: str, x: Any, batch: Any) -> tuple[str, list[Any], list[Array], 
     if batch is None:
         return "single", [0], [], [x]
     labels = np.asarray(batch)
-    n = x.shape[0] if hasattr(x, "shape") else len(x)
+    n = _row_count(x)
     if labels.ndim != 1 or len(labels) != n:
         raise ValueError(f"batch has shape {labels.shape} but {name} has {n} rows; give one label per row")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
@@ -200,13 +206,20 @@ def _split(name: str, x: Any, batch: Any) -> tuple[str, list[Any], list[Array], 
     return "stacked", names.tolist(), rows, [_take(x, r) for r in rows]
 
 
-def _take(x: Any, rows: Array) -> Any:
+def _row_count(x: Matrix) -> int:
+    """Rows of a matrix, a data frame or nested lists."""
+    return int(x.shape[0]) if hasattr(x, "shape") else len(x)
+
+
+def _take(x: Matrix, rows: Array) -> Matrix:
     if hasattr(x, "iloc"):
         return x.iloc[rows]
     return x.tocsr()[rows] if sp.issparse(x) else np.asarray(x)[rows]
 
 
-def _split_like(signals: Any, form: str, keys: list[Any], rows: list[Array], lengths: list[int]) -> list[Any]:
+def _split_like(
+    signals: Datasets, form: str, keys: list[Hashable], rows: list[Array], lengths: list[int]
+) -> list[Matrix]:
     """Signals in the form of the datasets, with the same number of rows each."""
     if form == "dict":
         if not isinstance(signals, Mapping) or set(signals) != set(keys):
@@ -219,15 +232,17 @@ def _split_like(signals: Any, form: str, keys: list[Any], rows: list[Array], len
     elif form == "single":
         out = [signals]
     else:
-        out = [_take(signals, r) for r in rows] if signals.shape[0] == sum(lengths) else [signals]
+        out = [_take(signals, r) for r in rows] if _row_count(signals) == sum(lengths) else [signals]
     for key, s, n in zip(keys, out, lengths, strict=False):
-        found = s.shape[0] if hasattr(s, "shape") else len(s)
+        found = _row_count(s)
         if len(out) != len(lengths) or found != n:
             raise ValueError(f"signals of {key!r} has {found} rows where X has {n}; rows must match")
     return out
 
 
-def _by_name(containers: list[Any], keys: list[Any], name: str) -> tuple[list[Any], list[str] | None]:
+def _by_name(
+    containers: list[Matrix], keys: list[Hashable], name: str
+) -> tuple[list[Matrix], list[str] | None]:
     """Match data frames by column name, and say so where that changes anything."""
     if not all(hasattr(c, "iloc") and hasattr(c, "columns") for c in containers):
         return containers, None

@@ -1,13 +1,11 @@
-"""Recognising rows that were seen before, exactly and without comparing all with all."""
+"""Exact search for known rows by hashing, without comparing all pairs."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Matrix
 from harmonicalign.engines import cpu
 
 __all__ = ["dense_columns", "find_rows", "same_matrix"]
@@ -17,7 +15,7 @@ _BLOCK = 1 << 16
 """Entries hashed at once: few enough to stay in the cache."""
 
 
-def find_rows(known: Any, rows: Any) -> Array:
+def find_rows(known: Matrix, rows: Matrix) -> Array:
     """For every row its number among `known` rows, or −1; equality is exact, entry by entry.
 
     Rows are matched by a 64-bit hash and then compared. The hash is a sum over
@@ -37,12 +35,12 @@ def find_rows(known: Any, rows: Any) -> Array:
     return out
 
 
-def same_matrix(a: Any, b: Any) -> bool:
+def same_matrix(a: Matrix, b: Matrix) -> bool:
     """Whether two matrices, dense or sparse, are equal in every entry."""
     return a is b or (a.shape == b.shape and bool(_equal_rows(a, b).all()))
 
 
-def _hashes(x: Any, multipliers: Array) -> Array:
+def _hashes(x: Matrix, multipliers: Array) -> Array:
     if sp.issparse(x):
         csr = x.tocsr()
         terms = _bits(csr.data) * multipliers[csr.indices]
@@ -61,21 +59,21 @@ def _hashes(x: Any, multipliers: Array) -> Array:
 def _bits(values: Array) -> Array:
     # Adding 0.0 turns −0 into 0, so that equal numbers have equal bits.
     bits = np.ascontiguousarray(values.astype(np.float64) + 0.0).view(np.uint64)
-    # Whole numbers differ in their highest bits alone, which a product would lose: spread them. 0 stays 0.
+    # Integers differ only in their highest bits, which the product would lose: mix the bits. 0 stays 0.
     bits ^= bits >> np.uint64(32)
     bits *= np.uint64(0x9E3779B97F4A7C15)
     bits ^= bits >> np.uint64(29)
     return bits
 
 
-def _equal_rows(a: Any, b: Any) -> Array:
+def _equal_rows(a: Matrix, b: Matrix) -> Array:
     """Which rows of two matrices of the same shape are equal in every entry."""
     if sp.issparse(a) or sp.issparse(b):
         return np.asarray(np.asarray((sp.csr_matrix(a) != sp.csr_matrix(b)).sum(axis=1)).ravel() == 0)
     return np.asarray((a == b).all(axis=1))
 
 
-def dense_columns(signals: Any, chosen: Array) -> Array:
+def dense_columns(signals: Matrix, chosen: Array) -> Array:
     """Some columns of the signals as a plain array."""
     part = signals if len(chosen) == signals.shape[1] else signals[:, chosen]
     return np.asarray(part.toarray() if sp.issparse(part) else part, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Parameters that a fit settles from the data, each with the reason for its value."""
+"""Values of the "auto" parameters, each with the reason for it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from harmonicalign.inputs.validate import check_integer, check_number
 
-__all__ = ["Settings", "resolve"]
+__all__ = ["AutoRules", "FitOptions", "Settings", "resolve"]
 
 logger = logging.getLogger("harmonicalign")
 
@@ -39,28 +39,67 @@ class Settings:
         )
 
 
+@dataclass(frozen=True)
+class FitOptions:
+    """What a fit needs to know of what the user asked for.
+
+    Attributes
+    ----------
+    settings
+        Values in force for the datasets.
+    kernel
+        Options of `harmonicalign.kernel_graph`.
+    first_band
+        First band of the sum in Eqn. 2.
+    seed
+        Seed of everything random.
+    device
+        "cpu", or a device of torch for all that touches every row.
+    """
+
+    settings: Settings
+    kernel: Mapping[str, Any]
+    first_band: int = 0
+    seed: int = 0
+    device: Any = "cpu"
+
+
+class AutoRules(Protocol):
+    """Numbers by which "auto" is settled; those of the default are in its configuration."""
+
+    @property
+    def n_components(self) -> int: ...  # noqa: D102
+    @property
+    def neighbour_root(self) -> float: ...  # noqa: D102
+    @property
+    def neighbour_bounds(self) -> tuple[int, int]: ...  # noqa: D102
+    @property
+    def n_harmonics(self) -> int: ...  # noqa: D102
+    @property
+    def rows_per_harmonic(self) -> int: ...  # noqa: D102
+
+
 def resolve(
     shapes: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]],
     *,
-    method: str,
-    n_neighbors: Any,
-    n_pca: Any,
-    n_harmonics: Any,
-    n_bands: Any,
-    t: Any,
-    calibrate: Any,
+    rules: AutoRules | None,
+    n_neighbors: int | str,
+    n_pca: int | str | None,
+    n_harmonics: int | str | None,
+    n_bands: int | str,
+    t: float | str,
+    calibrate: bool | str,
 ) -> Settings:
-    """Settle every parameter for datasets of the given shapes, in order or by their numbers.
+    """Resolve every parameter for datasets of the given shapes, in order or by their numbers.
 
-    "auto" is settled by rule; a number is kept where a dataset has room for it and reduced, with
-    a warning, where it has not. Every decision is logged.
+    "auto" is resolved by `rules`, or by the paper's where there are none; a number is kept if every dataset
+    has enough rows for it and reduced, with a warning, where one has not. Every decision is logged.
     """
     reasons: dict[str, str] = {}
-    paper = method == "paper"
     numbered = dict(shapes if isinstance(shapes, Mapping) else enumerate(shapes))
-    neighbours = [_neighbours(n_neighbors, n, i, paper, reasons) for i, (n, _) in numbered.items()]
-    widths = [_pca_width(n_pca, n, d, paper, reasons) for n, d in numbered.values()]
-    harmonics = [_harmonics(n_harmonics, n, i, paper, reasons) for i, (n, _) in numbered.items()]
+    neighbours = [_neighbours(n_neighbors, n, i, rules, reasons) for i, (n, _) in numbered.items()]
+    widths = [_pca_width(n_pca, n, d, rules, reasons) for n, d in numbered.values()]
+    harmonics = [_harmonics(n_harmonics, n, i, rules, reasons) for i, (n, _) in numbered.items()]
     if isinstance(n_bands, str) and n_bands == "auto":
         bands = 8
         reasons["n_bands"] = "8: the paper's choice"
@@ -74,8 +113,10 @@ def resolve(
         time = check_number("t", t, minimum=0)
         reasons["t"] = "as given"
     if isinstance(calibrate, str) and calibrate == "auto":
-        calibrate = not paper
-        reasons["calibrate"] = "the paper compares eigenvalues as they are" if paper else "sizes may differ"
+        calibrate = rules is not None
+        reasons["calibrate"] = (
+            "sizes may differ" if calibrate else "the paper compares eigenvalues as they are"
+        )
     elif not isinstance(calibrate, bool):
         raise ValueError(f"calibrate must be True, False or 'auto', got {calibrate!r}")
     settings = Settings(neighbours, widths, harmonics, bands, time, calibrate, reasons)
@@ -84,29 +125,34 @@ def resolve(
     return settings
 
 
-def _neighbours(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str]) -> int:
+def _neighbours(value: int | str, n: int, i: int, rules: AutoRules | None, reasons: dict[str, str]) -> int:
     most = n - 1
     if isinstance(value, str):
         if value != "auto":
             raise ValueError(f"n_neighbors is {value!r}; expected 'auto' or a whole number")
-        if not paper:
-            reasons["n_neighbors"] = "a third of the root of the rows, between 5 and 15"
-            return min(most, int(np.clip(round(n**0.5 / 3), 5, 15)))
+        if rules is not None:
+            least, largest = rules.neighbour_bounds
+            reasons["n_neighbors"] = (
+                f"the root of the rows over {rules.neighbour_root:g}, between {least} and {largest}"
+            )
+            return min(most, int(np.clip(round(n**0.5 / rules.neighbour_root), least, largest)))
         # A fixed share of the rows spans the same distance however densely the manifold is sampled, so
-        # datasets of unequal size get like spectra.
+        # datasets of unequal size have similar spectra.
         reasons["n_neighbors"] = "4 % of the rows, at least 5, at most 400"
         return min(most, 400, max(5, n // 25))
     return reduced("n_neighbors", check_integer("n_neighbors", value, minimum=1), most, i, reasons)
 
 
-def _pca_width(value: Any, n: int, d: int, paper: bool, reasons: dict[str, str]) -> int | None:
+def _pca_width(
+    value: int | str | None, n: int, d: int, rules: AutoRules | None, reasons: dict[str, str]
+) -> int | None:
     if value is None:
         reasons["n_pca"] = "as given"
         return None
     if isinstance(value, str):
         if value != "auto":
             raise ValueError(f"n_pca is {value!r}; expected 'auto', None or a whole number")
-        width = 100 if paper else 50
+        width = 100 if rules is None else rules.n_components
         reasons["n_pca"] = f"{width} principal components where there are more columns"
     else:
         reasons["n_pca"] = "as given"
@@ -114,7 +160,9 @@ def _pca_width(value: Any, n: int, d: int, paper: bool, reasons: dict[str, str])
     return width if width < min(n, d) else None
 
 
-def _harmonics(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str]) -> int:
+def _harmonics(
+    value: int | str | None, n: int, i: int, rules: AutoRules | None, reasons: dict[str, str]
+) -> int:
     most = n - 1
     if value is None:
         reasons["n_harmonics"] = "all, as asked"
@@ -122,9 +170,11 @@ def _harmonics(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str])
     if isinstance(value, str):
         if value != "auto":
             raise ValueError(f"n_harmonics is {value!r}; expected 'auto', None or a whole number")
-        if not paper:
-            reasons["n_harmonics"] = "50, but at most a quarter of the rows"
-            return min(most, 50, max(2, n // 4))
+        if rules is not None:
+            reasons["n_harmonics"] = (
+                f"{rules.n_harmonics}, but at most one for {rules.rows_per_harmonic} rows"
+            )
+            return min(most, rules.n_harmonics, max(2, n // rules.rows_per_harmonic))
         reasons["n_harmonics"] = "100, or one less than the rows where there are fewer"
         return min(most, 100)
     number = check_integer("n_harmonics", value, minimum=1)
@@ -137,7 +187,7 @@ def _harmonics(value: Any, n: int, i: int, paper: bool, reasons: dict[str, str])
 
 
 def reduced(name: str, value: int, most: int, i: int, reasons: dict[str, str]) -> int:
-    """`value`, or the most that dataset i has room for, with a warning."""
+    """`value`, or the maximum for dataset i, with a warning."""
     reasons[name] = "as given"
     if value > most:
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Checks of what users pass in: every complaint names the argument, what was found and what to do."""
+"""Checks of what users pass in: every error names the argument, what was found and what to do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Matrix
+from harmonicalign._typing import Matrix, MatrixLike, RandomState
 
 __all__ = [
     "check_data",
@@ -21,7 +21,7 @@ __all__ = [
 
 
 _RANGE = (1e-50, 1e50)
-"""Between these, squares and products of a few numbers stay within double precision."""
+"""Range in which squares and products of a few numbers stay within double precision."""
 
 _SINGLE_RANGE = (1e-9, 1e9)
 """The same for single precision."""
@@ -29,7 +29,7 @@ _SINGLE_RANGE = (1e-9, 1e9)
 
 def check_number(
     name: str,
-    value: Any,
+    value: object,
     *,
     minimum: float = -np.inf,
     maximum: float = np.inf,
@@ -47,7 +47,7 @@ def check_number(
     return number
 
 
-def check_integer(name: str, value: Any, *, minimum: int = 0, maximum: int | None = None) -> int:
+def check_integer(name: str, value: object, *, minimum: int = 0, maximum: int | None = None) -> int:
     """A whole number within its range, as an int."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise ValueError(f"{name} must be a whole number, got {value!r}")
@@ -58,7 +58,7 @@ def check_integer(name: str, value: Any, *, minimum: int = 0, maximum: int | Non
     return number
 
 
-def check_rows(name: str, x: Any, *, min_rows: int = 1) -> Matrix:
+def check_rows(name: str, x: MatrixLike, *, min_rows: int = 1) -> Matrix:
     """A finite real matrix, dense (float32 or float64) or CSR; the input itself is never written to.
 
     Integers and booleans become float64. Anything else scikit-learn would not call numeric is refused.
@@ -107,11 +107,11 @@ def check_rows(name: str, x: Any, *, min_rows: int = 1) -> Matrix:
     return matrix
 
 
-def check_data(name: str, x: Any, *, min_rows: int = 1) -> Matrix:
+def check_data(name: str, x: MatrixLike, *, min_rows: int = 1) -> Matrix:
     """`check_rows`, and numbers of a size that can be squared and added up.
 
-    Data of any sensible unit is; what is not comes from a mistake, and would overflow somewhere deep inside.
-    Numbers in single precision that need more room become float64.
+    Larger or smaller numbers come from a mistake, and would overflow or underflow in a later stage. Numbers
+    in single precision that need a wider range become float64.
     """
     matrix = check_rows(name, x, min_rows=min_rows)
     values = matrix.data if sp.issparse(matrix) else matrix
@@ -129,7 +129,7 @@ def check_data(name: str, x: Any, *, min_rows: int = 1) -> Matrix:
     return matrix
 
 
-def _float_type(dtype: np.dtype[Any]) -> Any:
+def _float_type(dtype: np.dtype[Any]) -> type[np.float32] | type[np.float64]:
     return np.float32 if dtype == np.float32 else np.float64
 
 
@@ -146,7 +146,7 @@ def check_symmetric(name: str, matrix: Matrix) -> None:
         )
 
 
-def random_state_from(random_state: Any) -> np.random.RandomState:
+def random_state_from(random_state: RandomState) -> np.random.RandomState:
     """A `RandomState` from None, a seed, a `RandomState` or a `Generator`."""
     if isinstance(random_state, np.random.Generator):
         return np.random.RandomState(random_state.integers(2**32, dtype=np.uint64))

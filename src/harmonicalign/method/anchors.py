@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,31 @@ import scipy.sparse as sp
 
 from harmonicalign._typing import Array
 from harmonicalign.engines import cpu
+from harmonicalign.method.config import MethodConfig
 
-__all__ = ["known_pairs", "masses", "mutual_neighbours"]
+__all__ = ["find_anchors", "gaussian_weights", "known_pairs", "masses", "mutual_neighbours"]
+
+
+def gaussian_weights(squared: Array) -> Array:
+    """Weights ``exp(-d²/m)`` of pairs at squared distances d², m their median; 1 where that is zero."""
+    middle = float(np.median(squared)) if squared.size else 0.0
+    return np.asarray(np.exp(-squared / middle)) if middle > 0 else np.ones(len(squared))
 
 
 def mutual_neighbours(
-    x: Array, y: Array, k: int = 10, *, known: sp.csr_matrix | None = None, n_balance: int = 10
+    x: Array,
+    y: Array,
+    k: int = 10,
+    *,
+    known: sp.csr_matrix | None = None,
+    n_balance: int = 10,
+    weight: Callable[[Array], Array] = gaussian_weights,
 ) -> sp.csr_matrix:
     """Soft pairing Π of rows that are among each other's k nearest in a joint space.
 
-    Pairs weigh ``exp(-d²/m)`` with m their median squared distance, and are then balanced by
-    Sinkhorn's iteration so that no row, however central, takes part more than others. Rows with
-    no mutual neighbour stay unpaired: nothing is forced to overlap.
+    Pairs are weighted by their distance, and then balanced by Sinkhorn's iteration so that no row, however
+    central, counts more than others. Rows with no mutual neighbour stay unpaired: nothing is forced to
+    overlap.
 
     Parameters
     ----------
@@ -32,6 +46,8 @@ def mutual_neighbours(
         Pairs known beforehand, (n_x, n_y); their rows take part in no other pair.
     n_balance
         Iterations of the balancing.
+    weight
+        Weights of pairs, from their squared distances.
 
     Returns
     -------
@@ -42,9 +58,7 @@ def mutual_neighbours(
     forward = _neighbour_matrix(cpu.nearest(y, k, x, exact=False)[1], len(y))
     backward = _neighbour_matrix(cpu.nearest(x, k, y, exact=False)[1], len(x))
     i, j = forward.multiply(backward.T).nonzero()
-    squared = ((x[i] - y[j]) ** 2).sum(axis=1)
-    middle = float(np.median(squared)) if squared.size else 0.0
-    weights = np.exp(-squared / middle) if middle > 0 else np.ones(len(squared))
+    weights = weight(((x[i] - y[j]) ** 2).sum(axis=1))
     pairing = sp.csr_matrix((weights, (i, j)), shape=(len(x), len(y)))
     if known is not None:
         free_x = np.asarray(known.sum(axis=1)).ravel() == 0
@@ -56,6 +70,14 @@ def mutual_neighbours(
         pairing = sp.diags_array(_inverse(pairing.sum(axis=1))) @ pairing
         pairing = pairing @ sp.diags_array(_inverse(pairing.sum(axis=0)))
     return sp.csr_matrix(pairing)
+
+
+def find_anchors(
+    x: Array, y: Array, config: MethodConfig, known: sp.csr_matrix | None = None
+) -> sp.csr_matrix:
+    """`mutual_neighbours` with the numbers of a configuration."""
+    weight = config.anchor_weight or gaussian_weights
+    return mutual_neighbours(x, y, config.n_anchors, known=known, n_balance=config.n_balance, weight=weight)
 
 
 def masses(pairing: sp.csr_matrix) -> tuple[Array, Array]:

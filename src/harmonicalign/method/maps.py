@@ -24,9 +24,9 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Pair
-from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.method.anchors import masses
+from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.paper.harmonics import Harmonics
 from harmonicalign.paper.reduction import leading_axes
 
@@ -39,27 +39,10 @@ __all__ = [
     "length_kept",
     "reversed_maps",
     "ridge_regression",
-    "signal_maps",
     "typical_length",
     "unit_rows",
     "weighted_axes",
 ]
-
-
-N_AXES = 50
-"""Principal components of the weighted signals."""
-
-MOST_SIGNALS = 4000
-"""Above this many signals only those with the most shared, weighted energy enter the joint space."""
-
-LONGEST = 1e3
-"""Rows that keep their length are at most so many typical lengths long, whatever new rows may hold."""
-
-_MOST_GAIN = 4.0
-"""A direction's spread may differ between datasets; it is matched up to this factor, not beyond."""
-
-_RIDGE = 0.3
-"""Ridge of what signals say of components: weak signals, many of which do not correspond, say little."""
 
 
 @dataclass(frozen=True)
@@ -112,28 +95,30 @@ def unit_rows(x: Array) -> Array:
     return np.asarray(np.divide(x, length, out=np.zeros_like(x), where=length > 0))
 
 
-def length_kept(width: int) -> float:
-    """How much of the length of rows of so many numbers is kept: from 1, all, to 0, only their direction.
+def length_kept(width: int, config: MethodConfig) -> float:
+    """How much of the length of rows of `width` columns is kept: from 1, all of it, to 0, only the direction.
 
-    Of many numbers the direction says nearly all, and does without what often differs between datasets,
-    as the depth of cells or the contrast of images. Of few it leaves out much: of two it is an angle.
+    The direction of a row of many columns says nearly everything, and leaves out what often differs between
+    datasets, such as the depth of cells or the contrast of images. With few columns it leaves out much: with
+    two it is an angle.
     """
-    return min(1.0, max(0.0, (10 - width) / 6))
+    most, least = config.no_length_width, config.full_length_width
+    return min(1.0, max(0.0, (most - width) / (most - least)))
 
 
-def typical_length(parts: Sequence[Array]) -> float:
+def typical_length(parts: Sequence[Array], config: MethodConfig) -> float:
     """Median length of the rows of several datasets, where some of it is kept; else 1."""
-    if length_kept(parts[0].shape[1]) == 0:
+    if length_kept(parts[0].shape[1], config) == 0:
         return 1.0
     return float(np.median(np.concatenate([np.linalg.norm(x, axis=1) for x in parts]))) or 1.0
 
 
-def directions(x: Array) -> Array:
-    """Rows, already divided by their `typical_length`, at unit length but for what is kept of theirs."""
-    kept = length_kept(x.shape[1])
+def directions(x: Array, config: MethodConfig) -> Array:
+    """Rows, already divided by their `typical_length`, at unit length except for what is kept of theirs."""
+    kept = length_kept(x.shape[1], config)
     if kept == 0:
         return unit_rows(x)
-    length = np.minimum(np.linalg.norm(x, axis=1, keepdims=True), LONGEST)
+    length = np.minimum(np.linalg.norm(x, axis=1, keepdims=True), config.longest)
     return np.asarray(length**kept * unit_rows(x))
 
 
@@ -144,7 +129,7 @@ def blend(q: Array, s: Array, balance: float) -> Array:
 
 
 def component_maps(
-    sides: tuple[Side, Side], pairing: Any, signals: Pair | None = None
+    sides: tuple[Side, Side], pairing: Any, signals: Pair | None = None, config: MethodConfig = DEFAULT
 ) -> tuple[LinearMap, LinearMap]:
     """Maps of both datasets' principal components into the first one's.
 
@@ -158,21 +143,23 @@ def component_maps(
     pairing
         Anchors Π between their rows.
     signals
-        Both datasets' signals in one space, as `signal_maps` brings them there, if they are known to
+        Both datasets' signals in one space, as `weighted_axes` brings them there, if they are known to
         correspond; None to go by the anchors alone.
+    config
+        Ridge of the regression, and bound on the gain.
     """
     mass_x, mass_y = masses(pairing)
     mean_x, mean_y = mass_x @ sides[0].components, mass_y @ sides[1].components
     px, py = sides[0].components - mean_x, sides[1].components - mean_y
     cross = px.T @ (pairing @ py) / pairing.sum()
     if signals is not None:
-        py_of_x = signals[0] @ ridge_regression(signals[1], py, _RIDGE)
-        px_of_y = signals[1] @ ridge_regression(signals[0], px, _RIDGE)
+        py_of_x = signals[0] @ ridge_regression(signals[1], py, config.signal_ridge)
+        px_of_y = signals[1] @ ridge_regression(signals[0], px, config.signal_ridge)
         cross += ((px * mass_x[:, None]).T @ py_of_x + px_of_y.T @ (py * mass_y[:, None])) / 2
     u, _, vt = scipy.linalg.svd(cross, full_matrices=False)
     spread_x, spread_y = np.sqrt(mass_x @ (px @ u) ** 2), np.sqrt(mass_y @ (py @ vt.T) ** 2)
     ratio = np.divide(spread_x, spread_y, out=np.ones_like(spread_x), where=spread_y > 0)
-    gain = np.clip(ratio, 1 / _MOST_GAIN, _MOST_GAIN)
+    gain = np.clip(ratio, 1 / config.most_gain, config.most_gain)
     matrix = (vt.T * gain) @ u.T
     return LinearMap(np.eye(len(mean_x)), -mean_x), LinearMap(matrix, -mean_y @ matrix)
 
@@ -204,27 +191,41 @@ def ridge_regression(x: Array, y: Array, ridge: float, weights: Array | None = N
     return np.asarray(np.linalg.lstsq(covariance, weighted @ y, rcond=None)[0])
 
 
-def signal_maps(
-    sides: Sequence[Side], centres: Sequence[Array], found: Correspondence, random_state: int
-) -> tuple[LinearMap, ...]:
-    """Maps of every dataset's signals to the joint principal components of the weighted signals."""
-    return weighted_axes(sides, centres, found.weights, found.weights * found.energy, random_state)
-
-
 def weighted_axes(
-    sides: Sequence[Side], centres: Sequence[Array], weights: Array, worth: Array, random_state: int = 0
+    sides: Sequence[Side],
+    centres: Sequence[Array],
+    weights: Array,
+    worth: Array,
+    random_state: int = 0,
+    config: MethodConfig = DEFAULT,
 ) -> tuple[LinearMap, ...]:
-    """The same for given weights; where there are too many signals, those of most `worth` take part."""
+    """Maps of every dataset's signals to the joint principal components of the weighted signals.
+
+    Parameters
+    ----------
+    sides
+        The datasets.
+    centres
+        For every dataset, what its signals are taken relative to.
+    weights
+        Weight of every signal.
+    worth
+        Where there are too many signals, those of most worth take part.
+    random_state
+        Seed of the principal components.
+    config
+        Number of components, and of signals at most.
+    """
     chosen = np.arange(len(weights))
-    if len(weights) > MOST_SIGNALS:
-        chosen = np.sort(np.argsort(-worth, kind="stable")[:MOST_SIGNALS])
+    if len(weights) > config.most_signals:
+        chosen = np.sort(np.argsort(-worth, kind="stable")[: config.most_signals])
     stacked = np.vstack(
         [
             (dense_columns(s.signals, chosen) - c[chosen]) * weights[chosen]
             for s, c in zip(sides, centres, strict=True)
         ]
     )
-    axes = leading_axes(stacked, N_AXES, random_state)
+    axes = leading_axes(stacked, config.signal_axes, random_state)
     matrix = np.zeros((len(weights), axes.shape[1]))
     matrix[chosen] = weights[chosen, None] * axes
     return tuple(LinearMap(matrix, -c @ matrix) for c in centres)

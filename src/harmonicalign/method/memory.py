@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from harmonicalign.method.planes import PLANE_ROWS
+from harmonicalign.method.config import DEFAULT
 from harmonicalign.paper.graph import EXACT_ROWS
 
 __all__ = ["NotEnoughMemoryError", "available_bytes", "check", "planned_bytes", "told"]
@@ -82,7 +82,7 @@ def planned_bytes(
         size * max(0, width - _PCA_WIDTH) * itemsize for size, width in zip(sizes, widths, strict=True)
     )
     spectra = sum(8 * k * min(size, n_landmarks) for size, k in zip(sizes, n_harmonics, strict=True))
-    rows = n * (_JOINT_ROW + (_PLANE_ROW if n <= PLANE_ROWS else 0)) + beyond
+    rows = n * (_JOINT_ROW + (_PLANE_ROW if n <= DEFAULT.tangent_rows else 0)) + beyond
     return max(_LEAST, _BUFFERS + rows + 3 * spectra + 16 * landmarks * n_signals)
 
 

@@ -1,19 +1,21 @@
-"""Brings what metrics are given to one form, or says what is wrong with it."""
+"""What every metric needs: inputs in one form (or an error that says what is wrong), neighbours, counts."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, ArrayLike, Labels, Matrix, MatrixLike
+from harmonicalign.inputs.blocks import blocks, neighbour_blocks
 from harmonicalign.inputs.validate import check_integer, check_rows
 
 __all__ = [
     "as_columns",
+    "blocks",
+    "count_per_row",
     "dense",
     "dense_part",
+    "neighbour_blocks",
     "neighbour_count",
     "of_one_width",
     "paired",
@@ -22,14 +24,14 @@ __all__ = [
 ]
 
 
-def dense(name: str, x: Any) -> Array:
+def dense(name: str, x: MatrixLike) -> Array:
     """Dense rows in double precision."""
     if sp.issparse(x):
         raise ValueError(f"{name} is sparse; pass the aligned (or reduced) coordinates, or {name}.toarray()")
     return np.asarray(check_rows(name, x), dtype=np.float64)
 
 
-def of_one_width(name: str, x: Any, other: str, y: Any) -> tuple[Array, Array]:
+def of_one_width(name: str, x: MatrixLike, other: str, y: MatrixLike) -> tuple[Array, Array]:
     """Dense rows of two datasets in one space."""
     x, y = dense(name, x), dense(other, y)
     if x.shape[1] != y.shape[1]:
@@ -40,7 +42,7 @@ def of_one_width(name: str, x: Any, other: str, y: Any) -> tuple[Array, Array]:
     return x, y
 
 
-def paired(x: Any, y: Any, *, same_width: bool) -> tuple[Array, Array]:
+def paired(x: MatrixLike, y: MatrixLike, *, same_width: bool) -> tuple[Array, Array]:
     """Dense rows of two datasets, which are pairs."""
     x, y = of_one_width("x", x, "y", y) if same_width else (dense("x", x), dense("y", y))
     if len(x) != len(y):
@@ -51,7 +53,7 @@ def paired(x: Any, y: Any, *, same_width: bool) -> tuple[Array, Array]:
     return x, y
 
 
-def neighbour_count(name: str, k: Any, available: int, of: str) -> int:
+def neighbour_count(name: str, k: int, available: int, of: str) -> int:
     """A number of neighbours, no more than there are rows to choose from."""
     count = check_integer(name, k, minimum=1)
     if count > available:
@@ -59,8 +61,8 @@ def neighbour_count(name: str, k: Any, available: int, of: str) -> int:
     return count
 
 
-def row_labels(name: str, labels: Any, of: str, rows: Array) -> Array:
-    """One label per row, none missing and all of one kind."""
+def row_labels(name: str, labels: Labels, of: str, rows: Array) -> Array:
+    """One label per row, none missing and all of one type."""
     array = np.asarray(labels)
     if array.shape != (len(rows),):
         raise ValueError(
@@ -76,20 +78,20 @@ def row_labels(name: str, labels: Any, of: str, rows: Array) -> Array:
     return array.astype(str) if array.dtype.kind == "O" else array
 
 
-def as_columns(name: str, x: Any) -> Any:
+def as_columns(name: str, x: MatrixLike) -> Matrix:
     """A matrix whose columns can be sliced: dense, or compressed by column."""
     if sp.issparse(x):
         return sp.csc_matrix(check_rows(name, x))
     return check_rows(name, np.asarray(x)[:, None] if np.ndim(x) == 1 else x)
 
 
-def dense_part(x: Any, columns: slice) -> Array:
+def dense_part(x: Matrix, columns: slice) -> Array:
     """Some columns of a matrix, dense or sparse, as a dense array."""
     part = x[:, columns]
     return np.asarray(part.toarray() if isinstance(part, sp.csc_matrix) else part, dtype=np.float64)
 
 
-def row_weights(name: str, weights: Any, n: int) -> Array:
+def row_weights(name: str, weights: ArrayLike | None, n: int) -> Array:
     """Weights of rows that add up to one."""
     if weights is None:
         return np.full(n, 1 / n)
@@ -100,3 +102,10 @@ def row_weights(name: str, weights: Any, n: int) -> Array:
     if not np.isfinite(total) or (weights < 0).any() or total <= 0:
         raise ValueError(f"{name} must be finite, not negative, and not all zero")
     return np.asarray(weights / total)
+
+
+def count_per_row(codes: Array, n_codes: int) -> Array:
+    """Histogram of every row of an integer matrix, (rows, n_codes)."""
+    offset = np.arange(len(codes))[:, None] * n_codes
+    counts = np.bincount((codes + offset).ravel(), minlength=len(codes) * n_codes)
+    return np.asarray(counts.reshape(len(codes), n_codes))

@@ -10,7 +10,7 @@ import numpy as np
 
 from harmonicalign._progress import Progress
 from harmonicalign._typing import Array
-from harmonicalign.inputs.settings import Settings
+from harmonicalign.inputs.settings import FitOptions
 from harmonicalign.paper.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import Harmonics, harmonics
@@ -77,8 +77,8 @@ class PaperModel:
     def parent_of(self, i: int) -> None:
         """None: all pairs of datasets are aligned alike."""
 
-    def refinement_of(self, i: int) -> None:
-        """None: nothing is refined."""
+    def pair_of(self, i: int) -> None:
+        """None: no pair is aligned by the default."""
 
     def significance_of(self, i: int) -> None:
         """None: nothing is tested."""
@@ -103,16 +103,30 @@ def fit_paper(
     datasets: Sequence[Any],
     signals: Sequence[Any],
     names: Sequence[str],
-    settings: Settings,
-    kernel: dict[str, Any],
+    options: FitOptions,
     *,
-    first_band: int,
     signal_pca: int | None,
     common: bool,
-    seed: int,
     progress: Progress,
 ) -> PaperModel:
-    """Alg. HarmonicAlignment and Alg. MultiAlignment."""
+    """Alg. HarmonicAlignment and Alg. MultiAlignment.
+
+    Parameters
+    ----------
+    datasets, signals
+        Representation and signals of every dataset.
+    names
+        Their names, for messages.
+    options
+        What the user asked for.
+    signal_pca
+        Rank of a joint projection of the signals; None for none.
+    common
+        Whether rotations into one common frame are wanted.
+    progress
+        Told of every stage.
+    """
+    settings, kernel, seed, first_band = options.settings, options.kernel, options.seed, options.first_band
     reductions, found = [], []
     for i, (data, name) in enumerate(zip(datasets, names, strict=True)):
         with progress.stage(f"graph of {name}"):

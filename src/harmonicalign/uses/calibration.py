@@ -1,4 +1,4 @@
-"""How sure a vote is, told by source rows held out: probabilities from scores, spread from variances."""
+"""Calibration by held-out source rows: probabilities from scores, spread from variances."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["FOLDS", "calibrated", "calibrated_spread", "fit_scale", "held_out", 
 
 
 FOLDS = 5
-"""Parts in which rows are held out."""
+"""Number of folds in which rows are held out."""
 
 _MOST_CALIBRATED = 5000
-"""Rows of the source that calibration looks at: enough for two numbers, whatever the source's size."""
+"""Maximum number of source rows used for calibration: enough to fit two numbers."""
 
 _FLOOR = 1e-3
 """Added to votes before their logarithm is taken: a class without a vote is unlikely, not impossible."""
 
 
-def held_out(codes: Array, rng: np.random.RandomState) -> list[Array]:
-    """Folds of (a sample of) the rows, each with its share of every class."""
-    sample = rng.permutation(len(codes))[:_MOST_CALIBRATED]
+def held_out(codes: Array, rng: np.random.RandomState, most: int = _MOST_CALIBRATED) -> list[Array]:
+    """Folds of the rows, or of a sample of at most `most`, each with its share of every class."""
+    sample = rng.permutation(len(codes))[:most]
     sample = sample[np.argsort(codes[sample], kind="stable")]
     folds = min(FOLDS, len(sample))
     return [np.sort(sample[i::folds]) for i in range(folds)]
@@ -34,7 +34,7 @@ def log_votes(votes: Array) -> Array:
 
 
 def calibrated(scores: Array, tested: Array, truth: Array) -> Array:
-    """Probabilities from scores, by the scale that suits the tested rows best."""
+    """Probabilities from scores, with the scale that fits the held-out rows best."""
     _, beta, eta = fit_scale(tested, truth)
     return _probabilities(scores, beta, eta)
 
@@ -49,7 +49,7 @@ def _probabilities(scores: Array, beta: float, eta: float) -> Array:
 def fit_scale(scores: Array, truth: Array) -> tuple[float, float, float]:
     """β and η under which the truth is likeliest, and its mean negative log likelihood with them.
 
-    Two imagined rows, one a sure hit and one a sure miss, keep both finite where the source makes no mistake.
+    Two pseudo-observations, one certain hit and one certain miss, keep both finite if no prediction is wrong.
     """
     n, n_classes = scores.shape
     at = (np.arange(n), truth)
@@ -71,7 +71,7 @@ def _bounded(x: Array) -> tuple[float, float]:
 
 
 def calibrated_spread(variance: Array, tested: Array, errors: Array) -> Array:
-    """√(a · variance + b) with a, b ≥ 0 per column that suit the errors of the tested rows best."""
+    """√(a · variance + b) with a, b ≥ 0 per column that fit the errors of the held-out rows best."""
     out = np.full(variance.shape, np.nan)
     for j in range(variance.shape[1]):
         usable = np.isfinite(tested[:, j])
@@ -85,8 +85,8 @@ def calibrated_spread(variance: Array, tested: Array, errors: Array) -> Array:
 def _variance_law(variance: Array, squares: Array) -> tuple[float, float]:
     """The a, b ≥ 0 of ``squares ≈ a · variance + b``, each row weighted by how precisely it should hold.
 
-    A squared error scatters in proportion to its expectation, so plain least squares would hear the
-    noisiest rows alone.
+    The spread of a squared error is proportional to its expectation, so unweighted least squares would be
+    dominated by the noisiest rows.
     """
     scale = float(squares.mean())
     if scale == 0:
@@ -95,7 +95,7 @@ def _variance_law(variance: Array, squares: Array) -> tuple[float, float]:
     expected = np.ones(len(variance))
     for _ in range(20):
         law = nnls(design / expected[:, None], squares / scale / expected)[0]
-        # No row may become so precise that it alone decides.
+        # Bound the weights, so that no single row dominates.
         expected = np.maximum(design @ law, 1e-3)
     law *= float(np.mean(squares / scale / expected))
     return float(law[0]), float(law[1] * scale)

@@ -1,13 +1,14 @@
-"""Rows with their labels or values brought to one form, or what is wrong with them; classes named again."""
+"""Validation of rows with labels or values; classes as numbers and back."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Labels, Matrix, MatrixLike
 from harmonicalign.inputs.validate import check_rows
 
 __all__ = [
@@ -26,11 +27,11 @@ UNASSIGNED = "unassigned"
 """Label of rows whose confidence is below the threshold; as a source label it means missing."""
 
 _LARGEST = 1e100
-"""Values are squared."""
+"""Largest absolute value accepted, because values are squared."""
 
 
-def coordinates(name: str, x: Any) -> Array:
-    """Aligned coordinates as an array, or what is wrong with them."""
+def coordinates(name: str, x: MatrixLike) -> Array:
+    """Aligned coordinates as an array, or an error that says what is wrong."""
     if sp.issparse(x):
         raise ValueError(f"{name} is sparse; pass the aligned coordinates")
     return np.asarray(check_rows(name, x), dtype=np.float64)
@@ -45,11 +46,11 @@ def same_width(rows: Array, new: Array) -> None:
         )
 
 
-def stacked(source: Any, given: Any, name: str) -> tuple[Array, list[Any]]:
-    """Rows of all sources below each other, and what was given for each of them."""
+def stacked(source: MatrixLike | Sequence[MatrixLike], given: object, name: str) -> tuple[Array, list[Any]]:
+    """Rows of all sources stacked, and what was given for each source."""
     if not (isinstance(source, list | tuple) and len(source) and np.ndim(source[0]) == 2):
         rows = [coordinates("source", source)]
-        parts = [given]
+        parts: list[Any] = [given]
     else:
         if not isinstance(given, list | tuple) or len(given) != len(source):
             found = f"{len(given)} of them" if isinstance(given, list | tuple) else type(given).__name__
@@ -72,14 +73,14 @@ def stacked(source: Any, given: Any, name: str) -> tuple[Array, list[Any]]:
     return np.vstack(rows), parts
 
 
-def _length(part: Any) -> int | None:
+def _length(part: object) -> int | None:
     """Number of rows of anything that has rows."""
     if hasattr(part, "shape"):
         return int(part.shape[0]) if len(part.shape) else None
     return len(part) if hasattr(part, "__len__") and not isinstance(part, str) else None
 
 
-def label_list(part: Any) -> list[Any]:
+def label_list(part: Labels) -> list[object]:
     """Labels of one source as a list of plain Python objects."""
     if isinstance(part, list | tuple):
         return [v.item() if isinstance(v, np.generic) else v for v in part]
@@ -89,7 +90,7 @@ def label_list(part: Any) -> list[Any]:
     return list(array.tolist())
 
 
-def _missing(label: Any) -> bool:
+def _missing(label: object) -> bool:
     if label is None or type(label).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(label, str):
@@ -97,7 +98,7 @@ def _missing(label: Any) -> bool:
     return isinstance(label, float) and label != label
 
 
-def encoded(labels: list[Any], n: int) -> tuple[Array, Array]:
+def encoded(labels: Sequence[object], n: int) -> tuple[Array, Array]:
     """The classes, sorted where they can be, and the number of every row's class (−1: none)."""
     try:
         found = {label: None for label in labels if not _missing(label)}
@@ -116,7 +117,7 @@ def encoded(labels: list[Any], n: int) -> tuple[Array, Array]:
 
 
 def _array_of(names: list[Any]) -> Array:
-    """A plain array of one kind (text, whole numbers, numbers, truth values), else one of objects."""
+    """A plain array of one type (text, integers, floats, booleans), else an array of objects."""
     if any(all(isinstance(v, kind) for v in names) for kind in (str, bool)) or all(
         isinstance(v, int | float) and not isinstance(v, bool) for v in names
     ):
@@ -127,18 +128,18 @@ def _array_of(names: list[Any]) -> Array:
 
 
 def named(classes: Array, best: Array, unsure: Array | None) -> Array:
-    """Labels from the numbers of their classes; those that are unsure are unassigned."""
+    """Labels from class numbers; `unsure` rows are unassigned."""
     labels = classes[best]
     if unsure is None:
         return np.asarray(labels)
-    # Numbers and a word share no plain type, whether or not any row turned out unsure.
+    # Numbers and text share no plain type; the type must not depend on whether any row is unassigned.
     width = f"<U{max(len(UNASSIGNED), labels.dtype.itemsize // 4)}" if labels.dtype.kind == "U" else object
     labels = labels.astype(width)
     labels[unsure] = UNASSIGNED
     return np.asarray(labels)
 
 
-def value_columns(parts: list[Any], n: int) -> tuple[Array, bool]:
+def value_columns(parts: Sequence[Matrix], n: int) -> tuple[Array, bool]:
     """Values of all sources as columns, and whether they came as one plain column."""
     tables = []
     for part in parts:

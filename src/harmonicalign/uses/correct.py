@@ -5,8 +5,8 @@ neighbourhood c of the joint space, the value at rank p becomes the reference's 
 
 .. math:: x' = \sum_c u_c\, Q^{ref}_{c}\left(F_{c}(x)\right)
 
-with u a row's membership of the neighbourhoods. Neighbourhoods that only one dataset occupies have no
-say, which is what matching the quantiles of whole datasets gets wrong.
+with u a row's membership of the neighbourhoods. Neighbourhoods that only one dataset occupies are
+ignored, whereas matching the quantiles of whole datasets would use them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
-from harmonicalign._typing import Array, Matrix
+from harmonicalign._typing import Array, Matrix, MatrixLike, RandomState
 from harmonicalign.engines import cpu
 from harmonicalign.inputs.validate import check_data, check_integer, random_state_from
 from harmonicalign.uses.smooth import check_coordinates, row_trust
@@ -29,43 +28,43 @@ __all__ = ["correct"]
 
 
 _CHUNK_ENTRIES = 2_000_000
-"""Columns are worked on in chunks of about so many entries, some 100 bytes each."""
+"""Number of entries in a chunk of columns; each needs about 100 bytes."""
 
 _MOST_CLUSTERED = 20_000
-"""Neighbourhoods are found on at most so many rows."""
+"""Maximum number of rows on which neighbourhoods are found."""
 
 _MEMBERSHIPS = 3
-"""Neighbourhoods that a row belongs to."""
+"""Number of neighbourhoods that a row belongs to."""
 
 _MOST_TILT = 1.5
-"""By how much at most memberships are tilted towards the reference's composition."""
+"""Maximum factor by which memberships are adjusted towards the reference's composition."""
 
 _FEWEST_ROWS = 10
-"""A neighbourhood with fewer rows (by weight) of either dataset does not tell how they differ."""
+"""Minimum number of rows (by weight) of either dataset for a neighbourhood to be used."""
 
-_LEAST_TRUST = 0.05
-"""Doubtful rows still rank among themselves: a dense region beside a thin one looks doubtful too."""
+_LEAST_WEIGHT = 0.05
+"""Minimum weight of a row: confidence is also low in a dense region next to a sparse one."""
 
 
 def correct(
-    signals: Sequence[Any],
+    signals: Sequence[MatrixLike],
     coordinates: Sequence[Array],
     reference: int = 0,
     *,
     confidence: Sequence[Array] | None = None,
     n_clusters: int | str = "auto",
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> list[Matrix]:
     """The signals of every dataset in the terms of one of them, in original units.
 
     Within overlapping neighbourhoods of the joint space, quantiles of a dataset are mapped to those
     of the reference; a row's value is the mean over its neighbourhoods. Where either dataset has
-    too few rows that can be trusted, entries move as entries of their value do elsewhere. Each
+    too few confident rows, entries move as entries of the same value do elsewhere. Each
     column's displacements are shrunk by the share of them that two samples of one distribution
     would show, so datasets that do not differ stay exactly as they are.
 
     Equal values (zeros, mostly) rank by a draw around their prediction from the joint coordinates,
-    so that a heap at the limit of detection can spread.
+    so that many equal values at the limit of detection can spread out.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ def correct(
     reference
         Number of the dataset in whose terms to express all others; it comes back unchanged.
     confidence
-        How well other datasets support each row, in [0, 1]; by default `row_confidence`.
+        Confidence of each row, in [0, 1]; by default `row_confidence`.
     n_clusters
         Number of neighbourhoods; "auto" is a quarter of the root of the smallest number of rows,
         and at most 50. More of them follow finer differences, and more noise.
@@ -90,7 +89,7 @@ def correct(
         One matrix per dataset: dense arrays, or CSR with the pattern of the input.
     """
     matrices = [check_data(f"signals[{i}]", s) for i, s in enumerate(signals)]
-    # Single precision may have no room for what a reference in double precision holds.
+    # Values of a reference in double precision may overflow in single precision.
     matrices = [m.astype(np.result_type(*(m.dtype for m in matrices)), copy=False) for m in matrices]
     places = check_coordinates(coordinates, [m.shape[0] for m in matrices])
     if len({m.shape[1] for m in matrices}) > 1:
@@ -100,7 +99,7 @@ def correct(
     if len({sp.issparse(m) for m in matrices}) > 1:
         raise ValueError("signals are partly dense and partly sparse; make them all one or the other")
     reference = check_integer("reference", reference, maximum=len(matrices) - 1)
-    trust = [np.maximum(t, _LEAST_TRUST) for t in row_trust(confidence, places)]
+    weights = [np.maximum(w, _LEAST_WEIGHT) for w in row_trust(confidence, places)]
     smallest = min(map(len, places))
     if isinstance(n_clusters, str) and n_clusters == "auto":
         n_clusters = int(np.clip(round(smallest**0.5 / 4), 1, 50))
@@ -108,10 +107,10 @@ def correct(
     rng = random_state_from(random_state)
     centres = _centres(places, k, rng)
     members = [_memberships(z, centres) for z in places]
-    shares = _shares(*members[reference], trust[reference], k)
+    shares = _shares(*members[reference], weights[reference], k)
     sides = [
         _Side(m.tocsc() if sp.issparse(m) else m.copy(), z, c, _balanced(c, u, w, shares), w)
-        for m, z, (c, u), w in zip(matrices, places, members, trust, strict=True)
+        for m, z, (c, u), w in zip(matrices, places, members, weights, strict=True)
     ]
     for columns in _chunks([side.matrix for side in sides]):
         target = _ranks(sides[reference], columns, k, rng)
@@ -124,13 +123,13 @@ def correct(
 
 @dataclass(frozen=True)
 class _Side:
-    """One dataset: signals (dense or CSC), joint coordinates, neighbourhoods of each row, trust in it."""
+    """One dataset: signals (dense or CSC), joint coordinates, neighbourhoods and weight of each row."""
 
     matrix: Matrix
     coordinates: Array
     cluster: Array
     membership: Array
-    trust: Array
+    weight: Array
 
 
 @dataclass(frozen=True)
@@ -158,9 +157,9 @@ def _ranks(side: _Side, columns: slice, k: int, rng: np.random.RandomState) -> _
     width, m = columns.stop - columns.start, side.cluster.shape[1]
     by_value = np.lexsort((_tie_breaks(side, row, column, values, width, rng), values))
     segment = (column[:, None] * k + side.cluster[row])[by_value].ravel()
-    order = np.argsort(segment, kind="stable")  # within a segment the order of values stays
+    order = np.argsort(segment, kind="stable")  # stable: keeps the order of values within a segment
     place = (by_value[:, None] * m + np.arange(m)).ravel()[order]
-    segment, weight = segment[order], (side.membership * side.trust[:, None])[row].ravel()[place]
+    segment, weight = segment[order], (side.membership * side.weight[:, None])[row].ravel()[place]
     total = np.bincount(segment, weight, minlength=width * k)
     below = np.cumsum(weight) - weight / 2 - np.concatenate([[0.0], np.cumsum(total)])[segment]
     rank = np.clip(below / np.maximum(total[segment], 1e-300), 0, 1)
@@ -172,7 +171,7 @@ def _tie_breaks(
 ) -> Array:
     """A draw for each entry around its ridge prediction from the joint coordinates.
 
-    The prediction alone would make rows within a tie more alike than rows are.
+    The prediction alone would make tied rows more similar than other rows are.
     """
     z = np.c_[side.coordinates, np.ones(len(side.coordinates))]
     block = sp.csc_matrix((values, (row, column)), shape=(len(z), width))
@@ -255,21 +254,21 @@ def _memberships(coordinates: Array, centres: Array) -> tuple[Array, Array]:
     return cluster, weights / weights.sum(axis=1, keepdims=True)
 
 
-def _shares(cluster: Array, membership: Array, trust: Array, k: int) -> Array:
-    """Share of a dataset's trusted rows in each of k neighbourhoods."""
-    mass = np.bincount(cluster.ravel(), (membership * trust[:, None]).ravel(), minlength=k)
-    return np.asarray(mass / trust.sum())
+def _shares(cluster: Array, membership: Array, weight: Array, k: int) -> Array:
+    """Share of a dataset's rows, by weight, in each of k neighbourhoods."""
+    mass = np.bincount(cluster.ravel(), (membership * weight[:, None]).ravel(), minlength=k)
+    return np.asarray(mass / weight.sum())
 
 
-def _balanced(cluster: Array, membership: Array, trust: Array, shares: Array) -> Array:
-    """Memberships tilted so that the neighbourhoods have the reference's shares, as far as may be.
+def _balanced(cluster: Array, membership: Array, weight: Array, shares: Array) -> Array:
+    """Memberships adjusted so that the neighbourhoods have the reference's shares, within bounds.
 
     Alignment leaves datasets slightly shifted, and rows between two neighbourhoods then lean to one
-    of them. The bounded tilt sets that right and leaves alone rows that clearly belong to one.
+    of them. The bounded adjustment corrects that and does not change rows that clearly belong to one.
     """
     tilt, tilted, most = np.ones(len(shares)), membership, _MOST_TILT
     for _ in range(10):
-        found = _shares(cluster, tilted, trust, len(shares))
+        found = _shares(cluster, tilted, weight, len(shares))
         tilt = np.clip(tilt * (shares + 1e-3) / (found + 1e-3), 1 / most, most)
         tilted = membership * tilt[cluster]
         tilted /= tilted.sum(axis=1, keepdims=True)
@@ -298,12 +297,12 @@ def _put(matrix: Matrix, columns: slice, values: Array) -> None:
         matrix[:, columns] = values.reshape(-1, len(matrix)).T
 
 
-def _chunks(matrices: Sequence[Matrix]) -> Iterator[slice]:
-    """Ranges of columns that hold about `_CHUNK_ENTRIES` entries, by membership, of the largest dataset."""
+def _chunks(matrices: Sequence[Matrix], size: int = _CHUNK_ENTRIES) -> Iterator[slice]:
+    """Ranges of columns that hold about `size` entries, by membership, of the largest dataset."""
     n, d = max(m.shape[0] for m in matrices), matrices[0].shape[1]
     counts = [np.diff(m.indptr) if sp.issparse(m) else np.full(d, n) for m in matrices]
     # Predictions that break ties are dense, so empty columns cost something too.
     entries = np.maximum(_MEMBERSHIPS * np.max(counts, axis=0), n / 4)
-    edges = np.flatnonzero(np.diff(np.cumsum(entries) // _CHUNK_ENTRIES)) + 1
+    edges = np.flatnonzero(np.diff(np.cumsum(entries) // size)) + 1
     for start, stop in pairwise([0, *edges.tolist(), d]):
         yield slice(start, stop)

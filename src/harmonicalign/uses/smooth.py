@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array, Matrix
+from harmonicalign._typing import Array, Matrix, MatrixLike
 from harmonicalign.engines import cpu
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.inputs.validate import check_data, check_integer, check_rows
@@ -27,13 +27,13 @@ __all__ = [
 
 
 _CHUNK_ENTRIES = 2_000_000
-"""Columns are worked on in chunks of about so many entries."""
+"""Number of entries in a chunk of columns."""
 
 _MOST_STEPS = 10_000
-"""After so many steps everything has long been averaged."""
+"""Maximum number of steps; after these, every column is constant."""
 
 _DOUBT = (0.7, 0.9)
-"""Rows count from not at all to fully as their confidence goes from the one to the other."""
+"""Confidence at which the weight of a row is zero, and at which it is one; linear in between."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Denoised:
 
 @dataclass(frozen=True)
 class Imputation:
-    """Values of rows that never had them measured, and how far to trust them.
+    """Values for rows in which they were not measured, with their accuracy.
 
     Attributes
     ----------
@@ -54,8 +54,8 @@ class Imputation:
         (n_target, d), dense.
     correlation, rmse
         Of every feature, between the source's values and their prediction from its other rows. They
-        hold for targets that lie among the source's rows as those lie among themselves. NaN is the
-        correlation of a constant feature.
+        hold for targets as close to the source's rows as those are to each other. The correlation of a
+        constant feature is NaN.
     """
 
     values: Array
@@ -68,18 +68,18 @@ def balanced_transitions(
 ) -> sp.csr_matrix:
     """A diffusion over the rows of all datasets in which each row draws equally on every dataset.
 
-    On a plain graph of neighbours rows see mostly their own dataset wherever some difference is
-    left, and diffusion keeps it. Here each pair of datasets has its own Gaussian kernel of nearest
-    neighbours, balanced (Sinkhorn) so that all rows give as much as they take, by their confidence:
-    where datasets are samples of one population, their means then agree after a single step. A
-    row's weight on other datasets shrinks with its confidence, and its own dataset has the rest.
+    On a plain neighbour graph, neighbours are mostly of the same dataset wherever some difference
+    remains, and diffusion preserves it. Here each pair of datasets has its own Gaussian kernel of nearest
+    neighbours, balanced (Sinkhorn) so that all rows contribute in proportion to their confidence:
+    where datasets are samples of one population, their means then agree after a single step. The
+    lower the confidence of a row, the less weight it puts on other datasets than its own.
 
     Parameters
     ----------
     coordinates
         Joint coordinates of every dataset's rows.
     confidence
-        How well other datasets support each row, in [0, 1]; by default `row_confidence`.
+        Confidence of each row, in [0, 1]; by default `row_confidence`.
     n_neighbors
         Neighbours in each dataset.
 
@@ -90,23 +90,23 @@ def balanced_transitions(
     """
     places = check_coordinates(coordinates)
     n_neighbors = check_integer("n_neighbors", n_neighbors, minimum=1)
-    trust = row_trust(confidence, places)
+    weights = row_trust(confidence, places)
     n = len(places)
     blocks: list[list[Any]] = [[None] * n for _ in range(n)]
     for i in range(n):
         for j in range(i, n):
             kernel = _kernel(places[j], places[i], n_neighbors) + _kernel(places[i], places[j], n_neighbors).T
-            masses = [trust[i], trust[j]] if i != j else [np.ones(len(places[i]))] * 2
+            masses = [weights[i], weights[j]] if i != j else [np.ones(len(places[i]))] * 2
             balanced = _sinkhorn(kernel, *masses)
-            blocks[j][i] = _scaled(_stochastic(balanced.T), trust[j] / n)
+            blocks[j][i] = _scaled(_stochastic(balanced.T), weights[j] / n)
             blocks[i][j] = _scaled(
-                _stochastic(balanced), trust[i] / n if i != j else 1 - trust[i] * (n - 1) / n
+                _stochastic(balanced), weights[i] / n if i != j else 1 - weights[i] * (n - 1) / n
             )
     return sp.csr_matrix(sp.block_array(blocks, format="csr"))
 
 
-def denoise(values: Any, transitions: Any, *, t: int | str = "auto", max_t: int = 20) -> Denoised:
-    """Low-pass filter of columns: each row becomes the mean over where t steps of diffusion lead.
+def denoise(values: MatrixLike, transitions: Matrix, *, t: int | str = "auto", max_t: int = 20) -> Denoised:
+    """Low-pass filter of columns: each row becomes its expected value after t steps of diffusion.
 
     Parameters
     ----------
@@ -145,8 +145,8 @@ def denoise(values: Any, transitions: Any, *, t: int | str = "auto", max_t: int 
     return Denoised(values=out, t=t)
 
 
-def impute(values: Any, source: Array, target: Array, *, n_neighbors: int = 15) -> Imputation:
-    """Features that the target never had measured, from the source's rows near by in the joint space.
+def impute(values: MatrixLike, source: Array, target: Array, *, n_neighbors: int = 15) -> Imputation:
+    """Features not measured in the target, from the nearest source rows in the joint space.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _kernel(rows: Array, queries: Array | None, k: int) -> sp.csr_matrix:
     return sp.csr_matrix((weights.ravel(), indices.ravel(), indptr), shape=(len(distances), len(rows)))
 
 
-def _sinkhorn(kernel: Any, row_mass: Array, column_mass: Array, n_steps: int = 20) -> sp.csr_matrix:
+def _sinkhorn(kernel: sp.csr_matrix, row_mass: Array, column_mass: Array, n_steps: int = 20) -> sp.csr_matrix:
     """The kernel with its rows and columns scaled so that their sums are proportional to the masses."""
     kernel, back = sp.csr_matrix(kernel), sp.csr_matrix(kernel.T)
     row_mass, column_mass = row_mass / row_mass.sum(), column_mass / column_mass.sum()
@@ -205,15 +205,15 @@ def _sinkhorn(kernel: Any, row_mass: Array, column_mass: Array, n_steps: int = 2
     return _scaled(_scaled(kernel, u).T, v).T
 
 
-def _stochastic(kernel: Any) -> sp.csr_matrix:
+def _stochastic(kernel: sp.csr_matrix) -> sp.csr_matrix:
     return _scaled(kernel, 1 / np.asarray(kernel.sum(axis=1)).ravel())
 
 
-def _scaled(matrix: Any, by: Array) -> sp.csr_matrix:
+def _scaled(matrix: sp.csr_matrix, by: Array) -> sp.csr_matrix:
     return sp.csr_matrix(sp.diags_array(by) @ matrix)
 
 
-def _diffusion_time(matrix: Matrix, transitions: Any, max_t: int) -> int:
+def _diffusion_time(matrix: Matrix, transitions: Matrix, max_t: int) -> int:
     some = np.unique(np.linspace(0, matrix.shape[1] - 1, min(100, matrix.shape[1])).astype(np.int64))
     block = plain(matrix[:, some])
     scale = block.std(axis=0)
@@ -233,7 +233,7 @@ def _even_chunks(d: int, n: int) -> Iterator[slice]:
         yield slice(start, min(d, start + step))
 
 
-def plain(block: Any) -> Array:
+def plain(block: Matrix) -> Array:
     """A dense or sparse matrix as a plain array."""
     return np.asarray(block.toarray() if sp.issparse(block) else block)
 
@@ -256,7 +256,7 @@ def check_coordinates(
 
 
 def row_trust(confidence: Sequence[Array] | None, coordinates: Sequence[Array]) -> list[Array]:
-    """Trust in every row, in (0, 1], from its confidence."""
+    """Weight of every row, in (0, 1], from its confidence."""
     given = row_confidence(coordinates) if confidence is None else confidence
     arrays = [np.asarray(c, dtype=np.float64) for c in given]
     expected = [(len(z),) for z in coordinates]

@@ -1,4 +1,4 @@
-r"""Labels and values carried from datasets that have them to one that has not, with calibrated confidence.
+r"""Labels and values transferred from annotated datasets to another one, with calibrated confidence.
 
 Everything happens in the aligned coordinates. Three ways to vote:
 
@@ -14,12 +14,12 @@ numbers β and η are those under which the source's own labels, each predicted 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, ArrayLike, Labels, MatrixLike, RandomState
 from harmonicalign.engines import cpu
 from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
 from harmonicalign.uses.calibration import calibrated, calibrated_spread, held_out, log_votes
@@ -39,19 +39,19 @@ __all__ = ["UNASSIGNED", "LabelTransfer", "ValueTransfer", "transfer_labels", "t
 
 
 _SUPPORT = (0.65, 0.95)
-"""Support at which a row surely is, or surely is not, of a kind the source lacks.
+"""Confidence of a row (argument `support`) at which the source certainly lacks, or has, its class.
 
 Measured on MNIST with digits taken out of the source: 0.67 to 0.90 for rows of those digits (median 0.73),
-0.94 and more for 95 % of the others.
+0.94 or more for 95 % of the others.
 """
 
 _COMMON = 0.3
-"""A row for which this share of the source's rows have their own neighbours farther away is no outlier."""
+"""A row is not an outlier if this share of the source's rows have their own neighbours farther away."""
 
 
 @dataclass(frozen=True)
 class LabelTransfer:
-    """Labels carried over to a target, and how sure they are.
+    """Labels transferred to a target, and their confidence.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class LabelTransfer:
         Probability that the label is right (that of the likeliest class, also where it was not assigned).
     probabilities
         Probability of every class for every row, (n_target, n_classes). Rows sum to one, or to less
-        where `support` says that the row may be of none of these classes.
+        where a low confidence (`support`) suggests that the row belongs to none of these classes.
     classes
         The classes, in the order of the columns of `probabilities`.
     """
@@ -74,7 +74,7 @@ class LabelTransfer:
 
 @dataclass(frozen=True)
 class ValueTransfer:
-    """Values carried over to a target, and how far off they may be.
+    """Values transferred to a target, and their expected error.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class ValueTransfer:
         Expected value of every target row, in the shape of the source's values.
     spread
         Expected root mean square error of each of them, of the same shape; NaN where a column has
-        too few known values to tell.
+        too few known values to estimate it.
     """
 
     values: Array
@@ -90,18 +90,18 @@ class ValueTransfer:
 
 
 def transfer_labels(
-    source: Any,
-    labels: Any,
-    target: Any,
+    source: MatrixLike | Sequence[MatrixLike],
+    labels: Labels | Sequence[Labels],
+    target: MatrixLike,
     *,
     method: str = "knn",
     n_neighbors: int = 10,
-    transitions: Any = None,
-    support: Any = None,
+    transitions: MatrixLike | None = None,
+    support: ArrayLike | None = None,
     threshold: float | None = None,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> LabelTransfer:
-    """Carry labels from one or several sources over to a target.
+    """Transfer labels from one or several sources to a target.
 
     Parameters
     ----------
@@ -121,9 +121,9 @@ def transfer_labels(
         of the target, then any others through which labels may flow. By default that of a kernel
         graph over source and target.
     support
-        How well the source supports each target row, in [0, 1], as `row_confidence` tells. For rows
-        that lie far from the source it takes the probability of all classes down, from 0.95 (nothing)
-        to 0.65 (all of it): those may be of a kind that the source does not have.
+        Confidence of each target row with respect to the source, in [0, 1], from `row_confidence`. Rows
+        far from the source may belong to a class that the source does not have, so a low confidence
+        lowers the probabilities of all classes: not at all at 0.95, and to zero at 0.65.
     threshold
         Rows whose confidence is below this are "unassigned". None assigns every row.
     random_state
@@ -152,10 +152,10 @@ def transfer_labels(
     same_width(rows, new)
     known = np.flatnonzero(codes >= 0)
     held = held_out(codes[known], random_state_from(random_state))
-    seen = _known_kind(support, rows[known], new, n_neighbors, np.sort(np.concatenate(held)))
+    seen = _known_class(support, rows[known], new, n_neighbors, np.sort(np.concatenate(held)))
     reached = np.ones(len(new))
     if len(classes) == 1:
-        # Nothing to confuse it with: only support can speak against it.
+        # There is no other class to confuse it with; only a low confidence can lower its probability.
         best, probabilities = np.zeros(len(new), dtype=np.int64), np.ones((len(new), 1))
     else:
         if method == "svm":
@@ -184,16 +184,16 @@ def transfer_labels(
 
 
 def transfer_values(
-    source: Any,
-    values: Any,
-    target: Any,
+    source: MatrixLike | Sequence[MatrixLike],
+    values: MatrixLike | Sequence[MatrixLike],
+    target: MatrixLike,
     *,
     method: str = "knn",
     n_neighbors: int = 10,
-    transitions: Any = None,
-    random_state: Any = 0,
+    transitions: MatrixLike | None = None,
+    random_state: RandomState = 0,
 ) -> ValueTransfer:
-    """Carry numbers from one or several sources over to a target.
+    """Transfer numbers from one or several sources to a target.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def transfer_values(
         Aligned coordinates of the rows with values, or a list of such arrays, one per dataset.
     values
         A number per source row, or several columns of them (a list of these where `source` is a
-        list). NaN means missing; each column is carried from the rows that have it.
+        list). NaN means missing; each column is transferred from the rows that have it.
     target
         Aligned coordinates of the rows to predict.
     method
@@ -212,8 +212,8 @@ def transfer_values(
     Returns
     -------
     transfer
-        Values and their spread: the standard deviation among the rows they come from, brought by
-        two numbers per column to the size of the errors made on the source itself.
+        Values and their spread: the standard deviation among the rows they come from, scaled by two
+        numbers per column to match the errors made on held-out source rows.
 
     Examples
     --------
@@ -253,11 +253,11 @@ def transfer_values(
     return ValueTransfer(*(a[:, 0] if flat else a for a in (out, spread)))
 
 
-def _known_kind(support: Any, rows: Array, new: Array, k: int, tested: Array) -> Array:
-    """Probability that a row is of a kind that the source has.
+def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tested: Array) -> Array:
+    """Probability that a row belongs to a class that the source has.
 
-    A row must both lack support and lie farther from the source than the source's rows from each other:
-    support alone also falls where one dataset is merely denser than the other.
+    It is low only for rows of low confidence that are also farther from the source than the source's rows
+    are from each other: confidence alone also falls where one dataset is merely denser than the other.
     """
     n = len(new)
     if support is None:

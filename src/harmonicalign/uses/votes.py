@@ -1,15 +1,14 @@
-"""Three ways to vote on new rows, and on known ones held out: nearest rows, walks, support vectors."""
+"""Three classifiers for new and for held-out rows: nearest rows, random walks, support vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, MatrixLike
 from harmonicalign.engines import cpu
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.uses.calibration import FOLDS, fit_scale
@@ -37,14 +36,14 @@ def nearest_others(rows: Array, k: int, chosen: Array) -> tuple[Array, Array]:
     """Nearest rows of the chosen ones, each without itself."""
     distances, indices = cpu.nearest(rows, k + 1, rows[chosen])
     other = indices != chosen[:, None]
-    other[other.all(axis=1), -1] = False  # copies came first: drop the last of them instead
+    other[other.all(axis=1), -1] = False  # duplicates came first: drop the last of them instead
     return distances[other].reshape(-1, k), indices[other].reshape(-1, k)
 
 
 def _weights(distances: Array, indices: Array, n: int) -> sp.csr_matrix:
     k = distances.shape[1]
     scale = distances[:, (k - 1) // 2]
-    # Where half the neighbours are copies of the row, they alone count.
+    # If half the neighbours are duplicates of the row, only these are used.
     ratio = distances / np.where(scale > 0, scale, 1)[:, None]
     weights = np.where(scale[:, None] > 0, np.exp(-(ratio**2)), (distances == 0).astype(np.float64))
     weights /= weights.sum(axis=1, keepdims=True)
@@ -53,8 +52,8 @@ def _weights(distances: Array, indices: Array, n: int) -> sp.csr_matrix:
     )
 
 
-def walk_over(given: Any, rows: Array, new: Array, n_neighbors: int) -> sp.csr_matrix:
-    """The walk over source, target and possibly more rows, checked or made."""
+def walk_over(given: MatrixLike | None, rows: Array, new: Array, n_neighbors: int) -> sp.csr_matrix:
+    """Random walk over source, target and possibly more rows, checked if given, else built."""
     n = len(rows) + len(new)
     if given is None:
         if n < 3:
@@ -78,10 +77,10 @@ def walk_over(given: Any, rows: Array, new: Array, n_neighbors: int) -> sp.csr_m
 def diffusion(
     matrix: sp.csr_matrix, known: Array, signals: Array, target: slice, held: Sequence[Array]
 ) -> tuple[Array, Array, Array]:
-    """What a walk expects at the first known row it meets: from the target, and from known rows held out."""
+    """Expected signal at the first known row that a walk reaches, from the target and from held-out rows."""
     found = _absorbed(matrix, known, signals)[target]
     if FOLDS * sum(map(len, held)) <= len(known):
-        # So small a sample can be held out at once and leaves as many known rows as a fold would.
+        # A sample this small can be held out at once; as many known rows remain as with one fold.
         held = [np.concatenate(held)]
     tried, of = [np.empty((0, signals.shape[1]))], [np.empty(0, dtype=np.int64)]
     for fold in held if len(known) > 1 else []:
@@ -94,8 +93,8 @@ def diffusion(
 def _absorbed(matrix: sp.csr_matrix, known: Array, signals: Array) -> Array:
     """Harmonic extension of the known rows' signals; 0 where no walk reaches a known row.
 
-    A fixed-point iteration; one more column carries the probability of having been absorbed, which
-    both tells when to stop and makes up for stopping.
+    A fixed-point iteration; one more column holds the probability of having been absorbed, which
+    both decides when to stop and corrects for stopping early.
     """
     n = matrix.shape[0]
     unknown = np.setdiff1d(np.arange(n), known)
@@ -108,7 +107,7 @@ def _absorbed(matrix: sp.csr_matrix, known: Array, signals: Array) -> Array:
         if change <= _TOLERANCE and (current[reachable, -1] > 0).all():
             break
         following = inner @ current + fixed
-        # Mass only grows, and its growth bounds that of every class.
+        # The absorbed mass only increases, and its increase bounds that of every class.
         change = float(np.max(following[:, -1] - current[:, -1], initial=0.0))
         current = following
     mass = current[:, -1:]
@@ -131,7 +130,7 @@ def svm(
     for penalty in _PENALTIES:
         tried = []
         for fold in held:
-            # Beyond the calibration sample nothing is gained by training on more.
+            # Training on more than the calibration sample does not help.
             rest = np.setdiff1d(of, fold)
             tried.append(_decision(rows[rest], codes[rest], rows[fold], n_classes, penalty))
         scores = np.vstack(tried)
@@ -141,7 +140,7 @@ def svm(
 
 
 def _decision(rows: Array, codes: Array, new: Array, n_classes: int, penalty: float) -> Array:
-    """One column of decision values per class; classes without a row get a clear no."""
+    """One column of decision values per class; classes without a row get a clearly negative value."""
     from sklearn.svm import LinearSVC
 
     present = np.unique(codes)

@@ -1,4 +1,4 @@
-"""Files of every kind the field uses, read into AnnData and written from it.
+"""Common file formats of single-cell data, read into AnnData and written from it.
 
 ::
 
@@ -7,9 +7,9 @@
     data = io.read("cells.h5ad")     # or .h5mu .zarr .csv .csv.gz .tsv .parquet .npy .npz .fcs,
     io.write(data, "cells.parquet")  # or a folder with matrix.mtx, barcodes.tsv and features.tsv
 
-Nothing in a file is ever executed: no pickles are read. A file that is damaged, foreign or named as
-something it is not raises `DataFileError` with one sentence about it. Files are written under a
-temporary name and renamed, so that a target is whole or untouched.
+Nothing in a file is ever executed: no pickles are read. A file that is damaged, wrongly named or of an
+unknown format raises `DataFileError` with one sentence about it. Files are written under a temporary name
+and renamed, so that a target is either complete or unchanged.
 """
 
 from harmonicalign.adapters.io._atomic import check_target, replacing

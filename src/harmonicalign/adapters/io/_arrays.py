@@ -1,17 +1,22 @@
-"""Numpy's own files: one array, or an archive of several. Never pickles."""
+"""Numpy files: one array, or an archive of several. Pickles are never read."""
 
 from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Matrix
 from harmonicalign.adapters.io._errors import DataFileError
 from harmonicalign.adapters.io._limits import DEFLATE_RATIO, check_fits
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from numpy.lib.npyio import NpzFile
+    from pandas import Series
 
 __all__ = ["read_npy", "read_npz", "write_npy", "write_npz"]
 
@@ -21,12 +26,12 @@ _OTHERWISE = {
     _OBS_NAMES: ("cell_names", "cells", "barcodes", "barcode"),
     _VAR_NAMES: ("feature_names", "features", "gene_names", "genes"),
 }
-"""What people also call arrays of names; taken for such if they are text without repetition and fit."""
+"""Other common keys for arrays of names; used if the array is unique text of the right length."""
 
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
-def read_npy(path: Path) -> Any:
+def read_npy(path: Path) -> AnnData:
     """One matrix as AnnData; rows and columns are numbered."""
     with path.open("rb") as file:
         promised, header = _header(file, path)
@@ -39,13 +44,13 @@ def read_npy(path: Path) -> Any:
     return _anndata(path, _matrix(path, "the array", np.load(path, allow_pickle=False)))
 
 
-def read_npz(path: Path, key: str | None = None) -> Any:
+def read_npz(path: Path, key: str | None = None) -> AnnData:
     """One matrix of an archive as AnnData, with the arrays that fit it.
 
     Compressed sparse rows are four arrays, ``X_data``, ``X_indices``, ``X_indptr`` and ``X_shape``, or
     the archive that `scipy.sparse.save_npz` makes. Arrays with one entry (row) per row of the
-    matrix describe its rows (stand in ``obsm``); ``obs_names`` (or ``cells``, ``barcodes``) and
-    ``var_names`` (or ``genes``, ``feature_names``) are what they say.
+    matrix become columns of ``obs`` (entries of ``obsm``); ``obs_names`` (or ``cells``, ``barcodes``)
+    and ``var_names`` (or ``genes``, ``feature_names``) are the names of rows and columns.
     """
     _check_archive(path)
     with np.load(path, allow_pickle=False) as stored:
@@ -66,19 +71,19 @@ def read_npz(path: Path, key: str | None = None) -> Any:
     return _anndata(path, _matrix(path, chosen, matrix), plain)
 
 
-def write_npy(data: Any, path: Path) -> None:
+def write_npy(data: AnnData, path: Path) -> None:
     """Write the matrix alone."""
     if data.X is None:
         raise DataFileError("the data has no matrix X, which is what a numpy file holds; write h5ad or zarr")
     values = np.ascontiguousarray(data.X.toarray() if sp.issparse(data.X) else np.asarray(data.X))
     with path.open("wb") as file:
-        # As `np.save` does, which however keeps to itself why it could not write.
+        # As `np.save` does, but that hides the reason why it could not write.
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(values))
         file.write(values.data)
 
 
-def write_npz(data: Any, path: Path) -> None:
-    """Write the matrix, the names and the description of rows, and what stands in ``obsm``."""
+def write_npz(data: AnnData, path: Path) -> None:
+    """Write the matrix, the names, ``obs`` and ``obsm``."""
     if data.X is None:
         raise DataFileError("the data has no matrix X, which is what a numpy file holds; write h5ad or zarr")
     arrays: dict[str, Array] = {
@@ -103,16 +108,16 @@ def write_npz(data: Any, path: Path) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def _plain(column: Any) -> Array:
-    """A column as numbers, truth values or text."""
+def _plain(column: Series) -> Array:
+    """A column as numbers, booleans or text."""
     values = np.asarray(column)
     if values.dtype.kind in "fiub":
         return values
     return np.asarray(column.astype("object").where(column.notna(), ""), dtype=str)
 
 
-def _header(file: Any, path: Path) -> tuple[int, int]:
-    """Bytes that an array's header announces, and bytes of the header."""
+def _header(file: IO[bytes], path: Path) -> tuple[int, int]:
+    """Size of an array in bytes according to its header, and size of the header."""
     version = np.lib.format.read_magic(file)
     reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = reader(file)
@@ -122,7 +127,7 @@ def _header(file: Any, path: Path) -> tuple[int, int]:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse archives whose entries cannot be what they claim, before any is unpacked."""
+    """Refuse archives whose entries have impossible sizes, before any is unpacked."""
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
         for entry in entries:
@@ -155,7 +160,7 @@ def _sparse_names(names: list[str]) -> list[str]:
     return [owner for owner in owners if all(_part(owner, p) in names for p in _PARTS)]
 
 
-def _assemble(stored: Any, owner: str, path: Path) -> Any:
+def _assemble(stored: NpzFile, owner: str, path: Path) -> sp.csr_matrix:
     parts = [stored[_part(owner, p)] for p in _PARTS]
     kind = bytes(stored["format"].item()).decode() if not owner and "format" in stored.files else "csr"
     if kind not in ("csr", "csc"):
@@ -184,7 +189,7 @@ def _choose(path: Path, matrices: list[str], key: str | None) -> str:
     )
 
 
-def _matrix(path: Path, name: str, array: Any) -> Any:
+def _matrix(path: Path, name: str, array: Matrix) -> Matrix:
     if array.ndim != 2:
         raise DataFileError(
             f"{path}: {name} has {array.ndim} dimension(s) and not two, rows by columns; reshape it"
@@ -203,7 +208,7 @@ def _are_names(array: Array | None, length: int) -> bool:
     )
 
 
-def _anndata(path: Path, matrix: Any, others: dict[str, Array] | None = None) -> Any:
+def _anndata(path: Path, matrix: Matrix, others: dict[str, Array] | None = None) -> AnnData:
     import anndata
     import pandas as pd
 

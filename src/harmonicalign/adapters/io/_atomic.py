@@ -1,4 +1,4 @@
-"""Targets that are whole or untouched: written under a temporary name beside them, then renamed."""
+"""Atomic writes: under a temporary name in the same folder, then renamed."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harmonicalign._typing import PathLike
 from harmonicalign.adapters.io._errors import DataFileError, is_refusal, write_error
 
 __all__ = ["check_target", "replacing"]
 
 _OUR_FOLDERS = (".zgroup", "zarr.json", "matrix.mtx", "matrix.mtx.gz")
-"""What a folder must hold to be taken for data; other folders are never replaced."""
+"""A folder is replaced only if it holds one of these, which mark it as data."""
 
 
-def check_target(path: str | os.PathLike[str], *, force: bool = False, folder: bool = False) -> Path:
-    """Refuse a target that could not be written, before anything long begins.
+def check_target(path: PathLike, *, force: bool = False, folder: bool = False) -> Path:
+    """Refuse a target that could not be written, before a long computation starts.
 
     Parameters
     ----------
     path
-        Where something will be written. A link stands for what it points to.
+        Where something will be written. Links are followed.
     force
         Whether an existing target may be replaced.
     folder
@@ -66,8 +67,8 @@ def check_target(path: str | os.PathLike[str], *, force: bool = False, folder: b
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], *, force: bool = False, folder: bool = False) -> Iterator[Path]:
-    """A temporary name to write to, which becomes `path` when the block ends well.
+def replacing(path: PathLike, *, force: bool = False, folder: bool = False) -> Iterator[Path]:
+    """A temporary name to write to, which is renamed to `path` if the block succeeds.
 
     Otherwise, also on Ctrl-C, it is removed together with any folders made for it.
 
@@ -83,7 +84,7 @@ def replacing(path: str | os.PathLike[str], *, force: bool = False, folder: bool
     Yields
     ------
     temporary
-        A path in the target's folder, with the target's ending, at which nothing is yet.
+        A path in the target's folder, with the target's ending, which does not exist yet.
     """
     target = check_target(path, force=force, folder=folder)
     # The target's name may leave no room for more letters, so only its ending is kept.
@@ -100,7 +101,7 @@ def replacing(path: str | os.PathLike[str], *, force: bool = False, folder: bool
         except DataFileError:
             raise
         except Exception as error:
-            # What the disk refuses is told in a sentence; other errors are not the target's fault.
+            # Errors of the disk get a one-sentence message; other errors are not about the target.
             if is_refusal(error):
                 raise write_error(Path(path), error) from error
             raise
@@ -113,7 +114,7 @@ def replacing(path: str | os.PathLike[str], *, force: bool = False, folder: bool
 
 
 def _ending(path: Path) -> str:
-    """What tells the format at the end of a name, such as .csv.gz."""
+    """Ending of a name that determines the format, such as .csv.gz."""
     ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
     return ending if len(ending) <= 20 else ""
 
@@ -128,7 +129,7 @@ def _missing_folders(folder: Path) -> list[Path]:
 
 
 def _sync(path: Path) -> None:
-    """See to it that a file's content is on the disk before its name is; folders hold too many files."""
+    """Flush a file to disk before it is renamed; folders hold too many files for this."""
     if path.is_file():
         with path.open("rb") as handle:
             os.fsync(handle.fileno())
@@ -138,7 +139,7 @@ def _rename(temporary: Path, target: Path) -> None:
     if not temporary.is_dir() or not target.exists():
         os.replace(temporary, target)
         return
-    # A folder cannot take the place of a full one: the old one steps aside first.
+    # A folder cannot replace one that is not empty: rename the old one first.
     old = temporary.with_suffix(".old")
     os.replace(target, old)
     try:

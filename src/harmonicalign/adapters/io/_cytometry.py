@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import array
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign.adapters.io._errors import DataFileError, missing
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+
 __all__ = ["read_fcs", "write_fcs"]
 
 
-def read_fcs(path: Path) -> Any:
+def read_fcs(path: Path) -> AnnData:
     """Events by channels as AnnData.
 
-    Channels are named by their marker ($PnS) where they have one of their own, else by their
+    Channels are named by their marker ($PnS) where it is unique, else by their
     detector ($PnN); ``var`` keeps both. Gain, logarithmic amplification and time step are undone as
     the file says; neither compensation nor arcsinh is applied.
     """
@@ -45,8 +48,8 @@ def read_fcs(path: Path) -> Any:
     )
 
 
-def write_fcs(data: Any, path: Path) -> None:
-    """Write the matrix as FCS 3.1 in single precision; features are detectors and markers in one."""
+def write_fcs(data: AnnData, path: Path) -> None:
+    """Write the matrix as FCS 3.1 in single precision; features name both detectors and markers."""
     if data.X is None:
         raise DataFileError("the data has no matrix X, which is what an FCS file holds; write h5ad or zarr")
     flowio = _flowio()

@@ -1,4 +1,4 @@
-"""What can be wrong with a file, said in one sentence."""
+"""Errors of files, each as one sentence."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DataFileError", "is_refusal", "missing", "one_line", "read_error", "
 
 
 class DataFileError(ValueError):
-    """A file of data that cannot be read or written as what it should be."""
+    """A data file that cannot be read or written in its format."""
 
 
 _WRITE_REASONS = {
@@ -26,7 +26,7 @@ _WRITE_REASONS = {
 
 
 def one_line(error: BaseException) -> str:
-    """The message of an error, on one line and not endless."""
+    """The message of an error on one line, shortened if long."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 200 else text[:199] + "…"
 
@@ -37,7 +37,7 @@ def missing(package: str, purpose: str, extra: str = "cli") -> ImportError:
 
 
 def read_error(path: Path, kind: str, error: Exception) -> Exception:
-    """What to raise for whatever a reader ran into."""
+    """The error to raise for an exception of a reader."""
     if isinstance(error, PermissionError):
         return DataFileError(f"{path} cannot be read: you lack the permission to open it")
     if isinstance(error, MemoryError):
@@ -54,7 +54,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def write_error(path: Path, error: Exception) -> Exception:
-    """What to raise for whatever a writer ran into."""
+    """The error to raise for an exception of a writer."""
     number = _number_of(error)
     if number in _WRITE_REASONS:
         return DataFileError(f"{path} was not written: {_WRITE_REASONS[number]}")
@@ -66,7 +66,7 @@ def write_error(path: Path, error: Exception) -> Exception:
 
 
 def _number_of(error: BaseException | None) -> int | None:
-    """System's number of an error. HDF5 tells it in the text, or only in the error before its last."""
+    """System's number of an error; HDF5 puts it in the message, sometimes that of the cause."""
     while error is not None:
         if isinstance(error, OSError) and error.errno is not None:
             return error.errno

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import gzip
 import io
+from collections.abc import Iterable, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import scipy.sparse as sp
 
 from harmonicalign.adapters.io._errors import DataFileError
 from harmonicalign.adapters.io._limits import DEFLATE_RATIO, Metered, check_fits, packer
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from pandas import DataFrame
+
 __all__ = ["read_folder", "write_folder"]
 
 
-def read_folder(path: Path) -> Any:
+def read_folder(path: Path) -> AnnData:
     """Matrix, barcodes and features of a folder as AnnData, cells by features.
 
     File names may have a prefix, as in public archives, and may be packed with gzip. Features are
@@ -37,10 +42,10 @@ def read_folder(path: Path) -> Any:
             f"{expected[0]} features and {expected[1]} cells; are the files from one run?"
         )
     size = matrix_file.stat().st_size * (DEFLATE_RATIO if matrix_file.suffix == ".gz" else 1)
-    if 4 * entries > size:  # an entry is at least two numbers and two marks
+    if 4 * entries > size:  # an entry has at least two digits and two separators
         raise DataFileError(f"{matrix_file} is cut short: it announces {entries} entries")
     check_fits(matrix_file, 16 * entries)
-    # Releases of scipy that know the argument warn where it is not given.
+    # Releases of scipy that have this argument warn if it is not given.
     kind = {"spmatrix": False} if "spmatrix" in signature(scipy.io.mmread).parameters else {}
     matrix = sp.csr_matrix(scipy.io.mmread(matrix_file, **kind).T)
     symbols = features.iloc[:, 1] if features.shape[1] > 1 else features.iloc[:, 0]
@@ -49,12 +54,12 @@ def read_folder(path: Path) -> Any:
     out.var["gene_ids"] = features.iloc[:, 0].to_numpy()
     if features.shape[1] > 2:
         out.var["feature_types"] = features.iloc[:, 2].to_numpy()
-    # Several identifiers share a symbol in every annotation of a genome.
+    # Every genome annotation has symbols with several identifiers.
     out.var_names_make_unique()
     return out
 
 
-def write_folder(data: Any, path: Path) -> None:
+def write_folder(data: AnnData, path: Path) -> None:
     """Write the matrix with the names of cells and features, packed, as newer Cell Rangers do."""
     import scipy.io
 
@@ -87,7 +92,7 @@ def _find(folder: Path, names: tuple[str, ...]) -> Path:
 
 
 def _size(file: Path) -> tuple[int, int, int]:
-    """Rows, columns and entries that a Matrix Market file announces."""
+    """Numbers of rows, columns and entries in the header of a Matrix Market file."""
     with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as lines:
         if not lines.readline().lower().startswith("%%matrixmarket matrix coordinate"):
             raise DataFileError(f"{file} is not a sparse Matrix Market file")
@@ -98,7 +103,7 @@ def _size(file: Path) -> tuple[int, int, int]:
     raise DataFileError(f"{file} is cut short: it does not say how large its matrix is")
 
 
-def _table(file: Path) -> Any:
+def _table(file: Path) -> DataFrame:
     import pandas as pd
 
     with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
@@ -107,7 +112,7 @@ def _table(file: Path) -> Any:
     return pd.read_csv(io.BytesIO(text), sep="\t", header=None, dtype=str, keep_default_na=False, quoting=3)
 
 
-def _write_lines(file: Path, rows: Any) -> None:
+def _write_lines(file: Path, rows: Iterable[Sequence[str]]) -> None:
     with packer(file) as stream:
         for fields in rows:
             if any("\t" in field or "\n" in field for field in fields):

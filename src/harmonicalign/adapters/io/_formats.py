@@ -1,11 +1,11 @@
-"""Which kind of file a path names, and whether its first bytes agree."""
+"""File formats by name, and whether the first bytes of a file agree."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from harmonicalign._typing import PathLike
 from harmonicalign.adapters.io._errors import DataFileError
 
 __all__ = ["FORMATS", "Format", "check_content", "find_format"]
@@ -13,7 +13,7 @@ __all__ = ["FORMATS", "Format", "check_content", "find_format"]
 
 @dataclass(frozen=True)
 class Format:
-    """One kind of file.
+    """One file format.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ _SIGNATURES = {
 _BINARY = {name for names in _SIGNATURES.values() for name in names} - {"csv", "tsv"}
 
 
-def find_format(path: str | os.PathLike[str], name: str | None = None) -> Format:
+def find_format(path: PathLike, name: str | None = None) -> Format:
     """The format a path names by its ending; a folder without one is a Matrix Market folder.
 
     Parameters
@@ -71,7 +71,7 @@ def find_format(path: str | os.PathLike[str], name: str | None = None) -> Format
     path
         A file or folder, which need not exist.
     name
-        The format's short name, if the ending does not tell it.
+        The format's short name, if the ending does not determine it.
     """
     if name is not None:
         if name not in FORMATS:
@@ -96,7 +96,7 @@ def find_format(path: str | os.PathLike[str], name: str | None = None) -> Format
 
 
 def check_content(path: Path, expected: Format) -> None:
-    """Refuse a file whose first bytes are those of another format than its name says."""
+    """Refuse a file whose first bytes are those of another format."""
     if expected.folder:
         if not path.is_dir() and not path.name.lower().endswith((".mtx", ".mtx.gz")):
             raise DataFileError(f"{path} is a file, but {expected.title} is a folder")

@@ -1,50 +1,66 @@
-"""Packed files: how much they may claim to hold, as a few bytes can promise terabytes."""
+"""Limits for compressed files, as a few bytes can claim to hold terabytes."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harmonicalign.adapters.io._errors import DataFileError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 __all__ = ["DEFLATE_RATIO", "Metered", "available_memory", "check_fits", "packer"]
 
 DEFLATE_RATIO = 1032
-"""The most that deflate, which zip and gzip use, can expand by; whoever claims more lies."""
+"""Maximum expansion by deflate, which zip and gzip use; a file that claims more is damaged."""
 
 
-def available_memory() -> int | None:
-    """Bytes of memory that could be had now; None where the system does not say."""
+def available_memory(
+    meminfo: Path = Path("/proc/meminfo"), ask: Callable[[str], int] | None = None
+) -> int | None:
+    """Bytes of memory available now; None if unknown.
+
+    Parameters
+    ----------
+    meminfo
+        File in which Linux lists the free memory.
+    ask
+        Looks up a system value by name; by default `os.sysconf`, which does not exist on Windows.
+    """
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
+        for line in meminfo.read_text().splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     except OSError:
         pass
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        ask = ask or os.sysconf
+        return ask("SC_PHYS_PAGES") * ask("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return None
 
 
-def check_fits(path: Path, promised: int, hint: str = "") -> None:
-    """Refuse what would not fit into memory.
+def check_fits(path: Path, promised: int, hint: str = "", available: int | None = None) -> None:
+    """Refuse a file that would not fit into memory.
 
     Parameters
     ----------
     path
         The file.
     promised
-        Bytes that it says it holds.
+        Bytes that it claims to hold.
     hint
         What else could be done.
+    available
+        Bytes of free memory; by default what the system says.
     """
-    available = available_memory()
+    available = available_memory() if available is None else available
     if available is not None and promised > available:
         raise DataFileError(
             f"{path} says it holds {_size(promised)}, and {_size(available)} of memory are free; "
@@ -53,9 +69,9 @@ def check_fits(path: Path, promised: int, hint: str = "") -> None:
 
 
 class Metered(io.RawIOBase):
-    """A stream that refuses to hand out more than fits into memory; gzip does not say beforehand."""
+    """A stream that stops at the size of the free memory; gzip does not give the size in advance."""
 
-    def __init__(self, path: Path, stream: Any) -> None:
+    def __init__(self, path: Path, stream: io.BufferedIOBase) -> None:
         self.path, self.stream, self.passed = path, stream, 0
         available = available_memory()
         self.limit = float("inf") if available is None else available
@@ -63,9 +79,10 @@ class Metered(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        part = self.stream.read(len(buffer))
-        buffer[: len(part)] = part
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        room = memoryview(buffer).cast("B")
+        part = self.stream.read(len(room))
+        room[: len(part)] = part
         self.passed += len(part)
         if self.passed > self.limit:
             raise DataFileError(
@@ -75,8 +92,8 @@ class Metered(io.RawIOBase):
 
 
 @contextmanager
-def packer(path: Path) -> Iterator[Any]:
-    """A file to write to, packed with gzip; equal content makes equal files, whatever the time and name."""
+def packer(path: Path) -> Iterator[gzip.GzipFile]:
+    """A gzip file to write to; equal content gives equal files, whatever the time and name."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
         yield packed
 

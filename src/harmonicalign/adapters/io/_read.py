@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import difflib
-import os
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._typing import PathLike
 from harmonicalign.adapters.io import _arrays, _cytometry, _folders, _scverse, _tables
 from harmonicalign.adapters.io._errors import DataFileError, missing, one_line, read_error
 from harmonicalign.adapters.io._formats import Format, check_content, find_format
 from harmonicalign.inputs.validate import check_number
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from mudata import MuData
+
 __all__ = ["read"]
 
 
 def read(
-    path: str | os.PathLike[str],
+    path: PathLike,
     *,
     format: str | None = None,
     key: str | None = None,
@@ -29,7 +33,7 @@ def read(
     obs: Sequence[str] = (),
     transpose: bool = False,
     arcsinh: float | None = None,
-) -> Any:
+) -> AnnData | MuData:
     r"""Read a file or folder of data.
 
     Parameters
@@ -38,7 +42,7 @@ def read(
         An .h5ad, .h5mu, .zarr, .csv(.gz), .tsv(.gz), .parquet, .npy, .npz or .fcs file, or a folder
         with ``matrix.mtx``, ``barcodes.tsv`` and ``features.tsv``.
     format
-        The format's short name (see `FORMATS`), if the ending does not tell it.
+        The format's short name (see `FORMATS`), if the ending does not determine it.
     key
         Which matrix of an .npz archive, or which modality of an .h5mu file.
     backed
@@ -60,7 +64,7 @@ def read(
     Raises
     ------
     DataFileError
-        If the file is damaged, foreign, too large for memory, or not what its name says.
+        If the file is damaged, of an unknown format, too large for memory, or wrongly named.
     FileNotFoundError
         If there is no such file.
 
@@ -91,23 +95,23 @@ def read(
     try:
         check_content(path, kind)
         with warnings.catch_warnings():
-            # Repeated names are the business of whoever matches them, and so are old ways of storing.
+            # Repeated names are checked where names are matched; old storage formats are still supported.
             warnings.filterwarnings("ignore", message=".* names are not unique")
             warnings.simplefilter("ignore", FutureWarning)
             warnings.filterwarnings("ignore", module="mudata", category=UserWarning)
             data = _reader(kind.name, key, backed, obs, transpose)(path)
     except (DataFileError, ImportError):
         raise
-    except Exception as error:  # whatever a damaged or hostile file provokes
+    except Exception as error:  # anything that a damaged or hostile file may raise
         raise read_error(path, kind.title, error) from error
     return data if arcsinh is None else _arcsinh(data, arcsinh, path)
 
 
 def _reader(
     name: str, key: str | None, backed: bool, obs: Sequence[str], transpose: bool
-) -> Callable[[Path], Any]:
+) -> Callable[[Path], AnnData | MuData]:
     table = {"obs": obs, "transpose": transpose}
-    readers: dict[str, Callable[[Path], Any]] = {
+    readers: dict[str, Callable[[Path], AnnData | MuData]] = {
         "h5ad": lambda path: _scverse.read_h5ad(path, backed=backed),
         "h5mu": lambda path: _scverse.read_h5mu(path, key),
         "zarr": _scverse.read_zarr,
@@ -122,8 +126,8 @@ def _reader(
     return readers[name]
 
 
-def _check_options(path: Path, kind: Format, **given: Any) -> None:
-    """Options that a format has no use for were meant for another file."""
+def _check_options(path: Path, kind: Format, **given: object) -> None:
+    """Refuse options that the format does not use."""
     understood = {
         "key": ("npz", "h5mu"),
         "backed": ("h5ad",),
@@ -138,7 +142,7 @@ def _check_options(path: Path, kind: Format, **given: Any) -> None:
             )
 
 
-def _arcsinh(data: Any, cofactor: float, path: Path) -> Any:
+def _arcsinh(data: AnnData | MuData, cofactor: float, path: Path) -> AnnData:
     cofactor = check_number("arcsinh", cofactor, above=0)
     if hasattr(data, "mod") or getattr(data, "isbacked", False):
         raise ValueError(f"arcsinh needs one matrix in memory; {path} gives something else")
@@ -151,7 +155,7 @@ def _arcsinh(data: Any, cofactor: float, path: Path) -> Any:
 
 
 def _nearest(path: Path) -> str:
-    """A hint at a file of a like name in the same folder."""
+    """A hint at a file of a similar name in the same folder."""
     if not path.parent.is_dir():
         return f": there is no folder {path.parent}"
     names = [p.name for p in path.parent.iterdir() if not p.name.startswith(".")]

@@ -5,12 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harmonicalign.adapters.io._errors import DataFileError, missing
 from harmonicalign.adapters.io._limits import check_fits
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from h5py import Dataset, File, Group
+    from mudata import MuData
 
 __all__ = ["read_h5ad", "read_h5mu", "read_zarr", "write_h5ad", "write_h5mu", "write_zarr"]
 
@@ -29,7 +34,7 @@ with h5py.File(sys.argv[1], "r") as file:
 _PATIENCE, _BYTES_PER_SECOND = 45, 20e6
 
 
-def read_h5ad(path: Path, *, backed: bool = False) -> Any:
+def read_h5ad(path: Path, *, backed: bool = False) -> AnnData:
     """An AnnData file, its matrix left on disk if `backed`."""
     import anndata
     import h5py
@@ -45,7 +50,7 @@ def read_h5ad(path: Path, *, backed: bool = False) -> Any:
     return anndata.read_h5ad(path, backed="r" if backed else None)
 
 
-def read_h5mu(path: Path, key: str | None = None) -> Any:
+def read_h5mu(path: Path, key: str | None = None) -> AnnData | MuData:
     """A MuData file, or one modality of it as AnnData."""
     import h5py
 
@@ -61,7 +66,7 @@ def read_h5mu(path: Path, key: str | None = None) -> Any:
     return data if key is None else data[key]
 
 
-def read_zarr(path: Path) -> Any:
+def read_zarr(path: Path) -> AnnData:
     """A zarr store of AnnData."""
     zarr = _zarr()
     import anndata
@@ -75,12 +80,12 @@ def read_zarr(path: Path) -> Any:
     return anndata.read_zarr(path)
 
 
-def write_h5ad(data: Any, path: Path) -> None:
+def write_h5ad(data: AnnData, path: Path) -> None:
     """Write AnnData as HDF5."""
     data.write_h5ad(path)
 
 
-def write_h5mu(data: Any, path: Path) -> None:
+def write_h5mu(data: AnnData | MuData, path: Path) -> None:
     """Write MuData as HDF5."""
     _mudata()
     if not hasattr(data, "mod"):
@@ -88,21 +93,26 @@ def write_h5mu(data: Any, path: Path) -> None:
     data.write_h5mu(path)
 
 
-def write_zarr(data: Any, path: Path) -> None:
+def write_zarr(data: AnnData, path: Path) -> None:
     """Write AnnData as a zarr store."""
     _zarr()
     data.write_zarr(path)
 
 
-def _examine(path: Path) -> None:
-    """Let another process open a file first: some damage makes the HDF5 library crash or never return."""
-    if not sys.executable:
+def _examine(path: Path, executable: str | None = None, patience: float | None = None) -> None:
+    """Let another process open a file first: some damage makes the HDF5 library crash or never return.
+
+    `executable` is the interpreter that opens it, by default this one; if there is none, nothing is
+    examined. `patience` is the time limit in seconds, in addition to that for the size of the file.
+    """
+    executable = sys.executable if executable is None else executable
+    if not executable:
         return
-    limit = _PATIENCE + path.stat().st_size / _BYTES_PER_SECOND
+    limit = (_PATIENCE if patience is None else patience) + path.stat().st_size / _BYTES_PER_SECOND
     try:
-        # Errors that it reports itself are left to the reader that follows, which names them.
+        # Errors that the library reports are raised by the reader that follows.
         code = subprocess.run(
-            [sys.executable, "-I", "-c", _EXAMINE, str(path.resolve())], capture_output=True, timeout=limit
+            [executable, "-I", "-c", _EXAMINE, str(path.resolve())], capture_output=True, timeout=limit
         ).returncode
     except subprocess.TimeoutExpired:
         raise DataFileError(f"{path} is damaged: the HDF5 library gets lost in it") from None
@@ -112,11 +122,11 @@ def _examine(path: Path) -> None:
         raise DataFileError(f"{path} is damaged: the HDF5 library crashes on it (signal {-code})")
 
 
-def _promised(file: Any, skip: str | None = None) -> int:
+def _promised(file: File, skip: str | None = None) -> int:
     """Bytes that the arrays of an HDF5 file unpack to."""
     total = 0
 
-    def add(name: str, item: Any) -> None:
+    def add(name: str, item: Dataset | Group) -> None:
         nonlocal total
         if hasattr(item, "shape") and item.shape is not None and (name.split("/")[0] != skip):
             total += int(np.prod(item.shape, dtype=object)) * item.dtype.itemsize

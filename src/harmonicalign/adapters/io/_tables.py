@@ -1,4 +1,4 @@
-"""Tables: text and parquet. Columns of numbers are measured; other columns describe the rows."""
+"""Tables: text and parquet. Columns of numbers go to ``X``; other columns describe the rows."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._typing import Array, Matrix
 from harmonicalign.adapters.io._errors import DataFileError, missing
 from harmonicalign.adapters.io._limits import Metered, check_fits, packer
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from pandas import DataFrame, Index
 
 __all__ = ["read_parquet", "read_text", "write_parquet", "write_text"]
 
@@ -27,11 +32,11 @@ _CHUNK = 1_000_000
 _METADATA = b"harmonicalign"
 
 
-def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose: bool = False) -> Any:
+def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose: bool = False) -> AnnData:
     """A table of text as AnnData.
 
     The first column names the rows if it has no heading or holds text without repetition. A first
-    line of nothing but numbers is data, unless it merely counts the columns.
+    line of numbers only is data, unless these are column numbers.
     """
     import pandas as pd
 
@@ -63,7 +68,7 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
     return from_frame(frame, path, obs)
 
 
-def read_parquet(path: Path, *, obs: Sequence[str] = (), transpose: bool = False) -> Any:
+def read_parquet(path: Path, *, obs: Sequence[str] = (), transpose: bool = False) -> AnnData:
     """A parquet table as AnnData."""
     try:
         import pyarrow.parquet as pq
@@ -80,8 +85,8 @@ def read_parquet(path: Path, *, obs: Sequence[str] = (), transpose: bool = False
     return from_frame(frame.T if transpose else frame, path, obs)
 
 
-def from_frame(frame: Any, path: Path, obs: Sequence[str]) -> Any:
-    """AnnData of a data frame: numbers to `X`, everything else and `obs` to the description of rows."""
+def from_frame(frame: DataFrame, path: Path, obs: Sequence[str]) -> AnnData:
+    """AnnData of a data frame: numbers to `X`, all other columns and `obs` to ``obs``."""
     import anndata
 
     frame = frame.copy(deep=False)
@@ -98,20 +103,20 @@ def from_frame(frame: Any, path: Path, obs: Sequence[str]) -> Any:
         logger.info("%s: %s; such columns describe the rows", path, _holding_text(described))
     described_rows = frame.loc[:, texts].copy()
     return anndata.AnnData(
-        # Row by row as everywhere else: the order in memory decides on the last digits of results.
+        # Row-major as everywhere else: the memory layout affects the last digits of results.
         X=np.ascontiguousarray(measured.to_numpy()),
         obs=described_rows,
         var=measured.iloc[:0].T.loc[:, []],
     )
 
 
-def write_text(data: Any, path: Path, *, separator: str, packed: bool) -> None:
-    """Write names, description and values of the rows as a table of text."""
+def write_text(data: AnnData, path: Path, *, separator: str, packed: bool, chunk: int = _CHUNK) -> None:
+    """Write names, description and values of the rows as a table of text, about `chunk` values at a time."""
     import pandas as pd
 
     columns = _columns(data)
     described = data.obs
-    rows = max(1, _CHUNK // max(1, data.n_vars))
+    rows = max(1, chunk // max(1, data.n_vars))
     with (
         packer(path) if packed else path.open("wb") as raw,
         io.TextIOWrapper(raw, encoding="utf-8", newline="") as file,
@@ -123,7 +128,7 @@ def write_text(data: Any, path: Path, *, separator: str, packed: bool) -> None:
             frame.to_csv(file, sep=separator, header=start == 0, index_label="")
 
 
-def write_parquet(data: Any, path: Path) -> None:
+def write_parquet(data: AnnData, path: Path) -> None:
     """Write names, description and values of the rows as a parquet table."""
     import pandas as pd
 
@@ -138,8 +143,8 @@ def write_parquet(data: Any, path: Path) -> None:
     pq.write_table(table.replace_schema_metadata({**(table.schema.metadata or {}), _METADATA: note}), path)
 
 
-def _columns(data: Any) -> Any:
-    """Names of the features, none of them also the name of something that describes rows."""
+def _columns(data: AnnData) -> Index:
+    """Names of the features; none may also be the name of a column of ``obs``."""
     if data.X is None:
         raise DataFileError("the data has no matrix X, which is what a table holds; write h5ad or zarr")
     both = [name for name in data.obs.columns if name in data.var_names]
@@ -152,26 +157,26 @@ def _columns(data: Any) -> Any:
     return data.var_names
 
 
-def _dense(matrix: Any) -> Any:
-    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+def _dense(matrix: Matrix) -> Array:
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """A seekable stream over a text file, unpacked if it is packed, whatever its name says."""
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """A seekable stream over a text file, decompressed if necessary, whatever its name."""
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if not packed:
             yield io.BufferedReader(raw)
             return
-        # Read in one go: the stream is metered, and pandas reads all of it anyway.
+        # Read at once: the stream has a limit, and pandas reads all of it anyway.
         with gzip.GzipFile(fileobj=raw) as stream:
             yield io.BytesIO(io.BufferedReader(Metered(path, stream)).read())
 
 
 def _separator(first: bytes, default: str) -> str:
-    """What parts the columns: as the name of the file says, unless the first line has none of it."""
+    """Separator of the columns: by the file name, unless the first line does not contain it."""
     line = first.decode("utf-8", errors="replace")
     if default in line:
         return default
@@ -179,7 +184,7 @@ def _separator(first: bytes, default: str) -> str:
 
 
 def _is_data(first: bytes, separator: str) -> bool:
-    """Whether the first line is data: numbers that do not merely count."""
+    """Whether the first line is data: numbers other than column numbers."""
     fields = first.decode("utf-8-sig", errors="replace").strip("\r\n").split(separator)
     try:
         values = [float(field.strip().strip('"')) for field in fields]
@@ -188,7 +193,7 @@ def _is_data(first: bytes, separator: str) -> bool:
     return values not in ([float(i + start) for i in range(len(values))] for start in (0, 1))
 
 
-def _names_rows(frame: Any) -> bool:
+def _names_rows(frame: DataFrame) -> bool:
     """Whether the first column names the rows."""
     first = frame.columns[0]
     if frame.shape[1] < 2:
@@ -209,10 +214,10 @@ def _every_digit(version: str) -> dict[str, Any]:
     return {"float_precision": "round_trip"} if (major, minor) < (3, 1) else {}
 
 
-def _holding_text(names: Sequence[Any]) -> str:
+def _holding_text(names: Sequence[object]) -> str:
     return f"{_listed(names)} {'holds' if len(names) == 1 else 'hold'} text"
 
 
-def _listed(names: Sequence[Any], most: int = 5) -> str:
+def _listed(names: Sequence[object], most: int = 5) -> str:
     shown = ", ".join(repr(str(name)) for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from harmonicalign._typing import PathLike
 from harmonicalign.adapters.io import _arrays, _cytometry, _folders, _scverse, _tables
 from harmonicalign.adapters.io._atomic import replacing
 from harmonicalign.adapters.io._errors import DataFileError, write_error
 from harmonicalign.adapters.io._formats import find_format
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from mudata import MuData
 
 __all__ = ["write"]
 
@@ -27,7 +31,7 @@ _WRITERS: dict[str, Callable[[Any, Path], None]] = {
 }
 
 
-def write(data: Any, path: str | os.PathLike[str], *, format: str | None = None, force: bool = False) -> Path:
+def write(data: AnnData | MuData, path: PathLike, *, format: str | None = None, force: bool = False) -> Path:
     """Write data to a file or folder, all of it or nothing.
 
     Parameters
@@ -37,9 +41,9 @@ def write(data: Any, path: str | os.PathLike[str], *, format: str | None = None,
         names and the description of rows (.npz also ``obsm``); .npy, .fcs and folders keep the matrix and,
         but for .npy, the names of its columns.
     path
-        Where to: the ending tells the format, as for `read`; a name without one is a folder.
+        Where to: the ending determines the format, as for `read`; a name without one is a folder.
     format
-        The format's short name, if the ending does not tell it.
+        The format's short name, if the ending does not determine it.
     force
         Replace what is there. Without it an existing target raises FileExistsError.
 
@@ -68,6 +72,6 @@ def write(data: Any, path: str | os.PathLike[str], *, format: str | None = None,
                 _WRITERS[kind.name](data, temporary)
         except (DataFileError, ImportError):
             raise
-        except Exception as error:  # whatever a format has no room for
+        except Exception as error:  # anything that a format cannot hold
             raise write_error(path, error) from error
     return path

@@ -71,9 +71,9 @@ def aligned_pairs(subject: Subject) -> list[Pair]:
         return []
     known = {}
     for child in range(len(subject.sizes)):
-        parent, refinement = model.model_.parent_of(child), model.model_.refinement_of(child)
-        if refinement is not None:
-            known[min(parent, child), max(parent, child)] = refinement
+        parent, pair = model.model_.parent_of(child), model.model_.pair_of(child)
+        if pair is not None:
+            known[min(parent, child), max(parent, child)] = pair
     pairs = []
     for (i, j), found in sorted(model.alignment_.pairs.items()):
         if (i, j) in known:

@@ -23,7 +23,7 @@ from harmonicalign.adapters.scverse._write import Slots, annotate, summary
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.significance import Significance
-from harmonicalign.method.model import joint_neighbours
+from harmonicalign.method.embed import joint_neighbours
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.uses.transfer import transfer_labels, transfer_values
 

@@ -9,7 +9,7 @@ be compared by their distance::
     baselines.available()                       # {"none": "", ..., "magan": "needs torch: pip install torch"}
     zx, zy = baselines.get("mnn", k=20).fit_transform([x, y])
 
-Methods that lean on an optional package import it only when they are used.
+Methods that need an optional package import it only when they are used.
 """
 
 from __future__ import annotations

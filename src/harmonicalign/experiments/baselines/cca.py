@@ -1,4 +1,4 @@
-"""Canonical correlation analysis with known pairs: an upper reference, for it knows what others must find.
+"""Canonical correlation analysis with known pairs: an upper reference, as it uses what others must find.
 
 References
 ----------

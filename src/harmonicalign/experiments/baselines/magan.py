@@ -56,8 +56,8 @@ class MAGAN:
 
     Each generator maps one dataset into the other's space, where a discriminator tells mapped rows from real
     ones. Mapping there and back must reproduce a row (reconstruction), and what is known to correspond must
-    stay the same on the way (correspondence): of all ways to lay one manifold over the other, it picks the
-    one in which related points meet.
+    stay the same on the way (correspondence): of all maps between the manifolds, this selects
+    one that matches related points.
 
     Parameters
     ----------
@@ -76,10 +76,10 @@ class MAGAN:
         Iterations at most.
     window, tol
         Training has converged when reconstruction and correspondence loss, weighted, have fallen by less than
-        the share `tol` from one `window` iterations to the next. The adversarial losses are no guide: they
-        belong to a game, and a judge that learns its rows by heart lowers its own for ever.
+        the share `tol` from one `window` iterations to the next. The adversarial losses are not
+        used: a discriminator that overfits keeps lowering its own.
     random_state
-        Seed of the networks and the batches. The global seed is left alone.
+        Seed of the networks and the batches. The global seed is not changed.
     device
         Where to train, "cpu" or "cuda"; "auto" takes a GPU where there is one.
     n_components
@@ -172,7 +172,8 @@ class MAGAN:
         device = resolve_device(self.device)
         tx = torch.as_tensor((x - x_mean) / x_scale, dtype=torch.float32, device=device)
         ty = torch.as_tensor((y - y_mean) / y_scale, dtype=torch.float32, device=device)
-        with torch.random.fork_rng():  # networks draw their weights from the global generator: hand it back
+        # Networks draw their weights from the global generator: restore its state.
+        with torch.random.fork_rng():
             torch.manual_seed(self.random_state)
             game = _Game(self, tx, ty, torch.as_tensor(pairs, device=device))
         history, converged = self._train(game)
@@ -256,7 +257,7 @@ class _Game:
 
         x, y = self.x[rows[0]], self.y[rows[1]]
         xy, yx = self.to_y(x), self.to_x(y)
-        # softplus(-a) is -log of the probability that a judge with logit a gives to "real"
+        # softplus(-a) is -log of the probability that a discriminator with logit a gives to "real"
         adversarial = softplus(-self.judge_y(xy)).mean() + softplus(-self.judge_x(yx)).mean()
         reconstruction = mse_loss(self.to_x(xy), x) + mse_loss(self.to_y(yx), y)
         correspondence = self._moved(x, xy) + self._moved(yx, y)
@@ -290,7 +291,7 @@ class _Recorded:
     """An iteration recorded as a CUDA graph.
 
     The networks are small: started one by one, their operations take the GPU a tenth of the time that it
-    takes to start them. Three iterations on the first rows come before the record, as CUDA asks for.
+    takes to start them. Three iterations on the first rows come before the recording, as CUDA requires.
     """
 
     def __init__(self, game: _Game, rows: torch.Tensor) -> None:

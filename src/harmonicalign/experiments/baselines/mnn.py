@@ -144,7 +144,11 @@ def _neighbour_matrix(queries: NDArray[np.float64], base: NDArray[np.float64], k
 
 
 def smoothed_correction(
-    reference: NDArray[np.float64], target: NDArray[np.float64], pairs: NDArray[np.intp], sigma: float
+    reference: NDArray[np.float64],
+    target: NDArray[np.float64],
+    pairs: NDArray[np.intp],
+    sigma: float,
+    chunk_rows: int = _CHUNK,
 ) -> NDArray[np.float64]:
     """The vector by which each row of the target moves.
 
@@ -159,6 +163,8 @@ def smoothed_correction(
         Mutual pairs (row of reference, row of target).
     sigma
         Bandwidth of the kernel.
+    chunk_rows
+        Rows of the target whose kernel weights are held at once.
     """
     # The kernel sees only the target's row of a pair, so pairs that share it are summed up beforehand.
     paired, which, count = np.unique(pairs[:, 1], return_inverse=True, return_counts=True)
@@ -170,8 +176,8 @@ def smoothed_correction(
     squares = np.einsum("ij,ij->i", anchors, anchors)
 
     correction = np.empty_like(target)
-    for start in range(0, len(target), _CHUNK):
-        chunk = slice(start, start + _CHUNK)
+    for start in range(0, len(target), chunk_rows):
+        chunk = slice(start, start + chunk_rows)
         # ‖y‖² is the same for all weights of a row and drops out of the ratio
         exponent = (2 * target[chunk] @ anchors.T - squares) / (2 * sigma**2)
         exponent -= exponent.max(axis=1, keepdims=True)  # far from every pair all weights would round to zero

@@ -1,4 +1,4 @@
-"""Procrustes alignment with known pairs: an upper reference, for it knows what the other methods must find.
+"""Procrustes alignment with known pairs: an upper reference, as it uses what the other methods must find.
 
 References
 ----------

@@ -85,7 +85,7 @@ class Scanorama:
 
 @contextmanager
 def _as_it_was() -> Iterator[None]:
-    """Hand the caller's random state back and keep the package's noise in: it sets the global seeds."""
+    """Restore the caller's random state and suppress output: the package sets the global seeds and prints."""
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
         # it also prints the number of shared features whatever its verbosity

@@ -1,4 +1,4 @@
-"""No alignment: the datasets as they are, the floor that every method must rise above."""
+"""No alignment: the datasets as they are, the lower reference for every method."""
 
 from __future__ import annotations
 

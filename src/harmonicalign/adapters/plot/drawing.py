@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-# Okabe and Ito (2008), the yellow left out: it vanishes on white.
+# Okabe and Ito (2008), without yellow, which is hard to see on white.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#4D4D4D")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":")
@@ -77,7 +77,7 @@ def grid_of_axes(axes: Sequence[Axes] | None, n_rows: int) -> list[Axes]:
 
 
 def tidy(ax: Axes, *, grid: bool = True) -> None:
-    """Take the frame off two sides, and put a faint grid behind."""
+    """Remove the frame on two sides, and draw a light grid behind the data."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     if grid:
@@ -86,7 +86,7 @@ def tidy(ax: Axes, *, grid: bool = True) -> None:
 
 
 def first_colours(n: int) -> list[str]:
-    """The n first colours: the palette, then lighter and darker forms of it."""
+    """The first n colours: the palette, then lighter and darker shades of it."""
     from matplotlib.colors import to_hex, to_rgb
 
     def towards(colour: str, end: float, share: float) -> str:
@@ -99,7 +99,7 @@ def first_colours(n: int) -> list[str]:
 
 
 def scatter(ax: Axes, points: list[Array], colours: list[Array], cmap: str | None = None) -> Any:
-    """Datasets in slices, in turn, each with its marker."""
+    """Scatter plot of all datasets, drawn in alternating slices, each dataset with its own marker."""
     n = sum(len(p) for p in points)
     size = float(np.clip(9000 / n, 2.0, 28.0))
     limits: dict[str, Any] = {}
@@ -135,7 +135,7 @@ def legend_beside(
     title: str,
     datasets: Sequence[str] = (),
 ) -> None:
-    """A legend beside the panel; of very many entries the first, then the markers of the datasets."""
+    """A legend beside the panel: the first entries if there are many, then the markers of the datasets."""
     from matplotlib.lines import Line2D
 
     def entry(label: str, marker: str = "", colour: str = GREY) -> Line2D:
@@ -163,7 +163,7 @@ def legend_beside(
 
 
 def project(coords: list[Array]) -> tuple[list[Array], str]:
-    """Two columns as they are; more by principal components of all rows; one beside zeros."""
+    """Two columns: as they are, from one column and zeros, or the first principal components of all rows."""
     width = coords[0].shape[1]
     if width == 2:
         return coords, "coordinate"
@@ -178,7 +178,7 @@ def project(coords: list[Array]) -> tuple[list[Array], str]:
 
 
 def unit_spread(points: Array) -> Array:
-    """Points about their mean, of mean square one."""
+    """Points centred and scaled to mean square one."""
     points = points - points.mean(axis=0)
     return np.asarray(points / (np.sqrt((points**2).mean()) or 1.0))
 

@@ -1,8 +1,8 @@
-r"""Rows laid onto the manifold that their neighbours span, so that graphs see less of their noise.
+r"""Rows projected onto the tangent planes that their neighbours span, so that graphs see less of their noise.
 
-Around a row the manifold is nearly a plane, and the neighbours tell which: with C their coordinates
+Around a row the manifold is nearly a plane, which its neighbours determine: with C their coordinates
 less their mean and μ the mean of the eigenvalues of ``G = C Cᵀ``, directions in which the
-neighbourhood extends by more than the average are kept and others are left out, by the smooth filter
+neighbourhood extends by more than the average are kept and others are removed, by the smooth filter
 
 .. math:: f(G) = G^4 \, (G^4 + μ^4 I)^{-1},
 
@@ -21,28 +21,29 @@ import numpy as np
 
 from harmonicalign._typing import Array
 from harmonicalign.engines import cpu
+from harmonicalign.method.config import DEFAULT, MethodConfig
 
-__all__ = ["PLANE_ROWS", "laid_together", "neighbourhood", "on_planes"]
+__all__ = ["neighbourhood", "project", "project_together"]
 
-
-PLANE_ROWS = 100_000
-"""With more rows than this, rows stay where they are: neighbours are near, and the search is dear."""
 
 _STEP = 256
-"""Rows laid at once: few enough that their matrices stay in the cache."""
+"""Rows projected at once: few enough that their matrices stay in the cache."""
 
 
-def neighbourhood(n: int) -> int:
-    """How many of n rows span a plane, the row itself among them.
+def neighbourhood(n: int, config: MethodConfig = DEFAULT) -> int:
+    """How many of n rows span a tangent plane, the row itself among them.
 
-    The more rows there are, the nearer they are, and the more of them may take part before the manifold
-    bends; the bound is one of cost.
+    The more rows there are, the closer they lie, and the more of them can take part before the manifold
+    bends; the upper bound is one of cost.
     """
-    return min(n, int(np.clip(31 * (n / 1000) ** (1 / 3), 31, 36)))
+    least, most = config.tangent_bounds
+    return min(n, int(np.clip(least * (n / 1000) ** (1 / 3), least, most)))
 
 
-def laid_together(parts: Sequence[Array], *, within: bool) -> tuple[list[Array], Array]:
-    """Rows of several datasets laid onto the planes of all of them, and where they were, in one matrix.
+def project_together(
+    parts: Sequence[Array], *, within: bool, config: MethodConfig = DEFAULT
+) -> tuple[list[Array], Array]:
+    """Rows of several datasets projected onto the tangent planes of all, and where they were, in one matrix.
 
     Parameters
     ----------
@@ -50,26 +51,30 @@ def laid_together(parts: Sequence[Array], *, within: bool) -> tuple[list[Array],
         Rows of every dataset.
     within
         Whether planes leave out directions in which only datasets differ.
+    config
+        Size of the neighbourhoods.
     """
     places, sizes = np.vstack(list(parts)), [len(part) for part in parts]
     batch = np.repeat(np.arange(len(sizes)), sizes) if within else None
-    return np.split(on_planes(places, places, batch), np.cumsum(sizes)[:-1]), places
+    return np.split(project(places, places, batch, config), np.cumsum(sizes)[:-1]), places
 
 
-def on_planes(rows: Array, places: Array, batch: Array | None = None) -> Array:
-    """Rows projected on the planes of their neighbours.
+def project(rows: Array, places: Array, batch: Array | None = None, config: MethodConfig = DEFAULT) -> Array:
+    """Rows projected onto the tangent planes of their neighbours.
 
     Parameters
     ----------
     rows
-        Rows to lay onto the manifold, (m, d).
+        Rows to project, (m, d).
     places
-        Rows that span it, (n, d); `rows` themselves, or rows that more are to be laid among.
+        Rows that span it, (n, d); `rows` themselves, or others among which `rows` are placed.
     batch
         Number of the dataset that every place is of, where planes are to leave out differences between
         datasets.
+    config
+        Size of the neighbourhoods.
     """
-    k = neighbourhood(len(places))
+    k = neighbourhood(len(places), config)
     indices = cpu.nearest(places, k, rows, exact=False)[1]
     # Single precision, in which neighbours are sought too; its digits are spent on differences.
     middle = places.mean(axis=0)
@@ -77,7 +82,7 @@ def on_planes(rows: Array, places: Array, batch: Array | None = None) -> Array:
     member = None if batch is None else np.eye(int(batch.max()) + 1, dtype=places.dtype)[batch]
     identity, out = np.eye(k), np.empty_like(rows)
 
-    def lay(some: slice) -> None:
+    def work(some: slice) -> None:
         near = places[indices[some]]
         mean, centres = _means(near, None if member is None else member[indices[some]])
         near -= centres
@@ -91,7 +96,7 @@ def on_planes(rows: Array, places: Array, batch: Array | None = None) -> Array:
         weights = np.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
         out[some] = middle + (mean + weights.transpose(0, 2, 1).astype(np.float32) @ near)[:, 0]
 
-    cpu.in_threads(lay, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
+    cpu.in_threads(work, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
     return out
 
 

@@ -1,0 +1,147 @@
+"""The choice among hypotheses: the simplest that explains the pair, else the run that is worth most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from harmonicalign._typing import Array
+from harmonicalign.engines import cpu
+from harmonicalign.evidence.relations import column_variances
+from harmonicalign.method.config import DEFAULT, MethodConfig
+from harmonicalign.method.hypotheses import (
+    Again,
+    AsIs,
+    FromAnchors,
+    FromColumns,
+    FromHarmonics,
+    FromRelations,
+    Hypothesis,
+    Offset,
+)
+from harmonicalign.method.maps import Side, unit_rows
+from harmonicalign.method.problem import PairAlignment, PairProblem
+
+__all__ = ["align_pair", "choose", "restart_weights", "solve"]
+
+
+def align_pair(
+    x: Side,
+    y: Side,
+    config: MethodConfig = DEFAULT,
+    *,
+    known: Any = None,
+    n_bands: int = 8,
+    first_band: int = 0,
+    random_state: int = 0,
+) -> PairAlignment:
+    """Align two datasets, learning which features correspond; parameters as in `PairProblem`."""
+    return solve(
+        PairProblem(
+            x, y, config, known=known, n_bands=n_bands, first_band=first_band, random_state=random_state
+        )
+    )
+
+
+def solve(problem: PairProblem) -> PairAlignment:
+    """Try hypotheses, simple ones and learned ones, and choose among their runs.
+
+    Runs start from the harmonics, from the columns and from an offset. If nothing simple explains the pair
+    and the learned runs ended in different places, one more starts from the relations between features, and
+    all start again from the weights that were learned, as long as that improves the best run.
+    """
+    if problem.known is not None:
+        return FromAnchors().run(problem)
+    config = problem.config
+    tried = run_all(problem, [FromHarmonics(), FromColumns(), *config.hypotheses, Offset()])
+    learned = [run for run in tried if run.start != "offset"]
+    best = choose(problem, learned, [run for run in tried if run.start == "offset"])
+    if best.start == "as is":
+        tried.append(best)
+    elif best.start != "offset" and config.learn_weights and not found_the_same(learned, problem):
+        best, more = search_further(problem, learned, best)
+        tried += more
+    return replace(best, history=tuple(step for run in tried for step in run.history))
+
+
+def choose(
+    problem: PairProblem, learned: Sequence[PairAlignment], simple: Sequence[PairAlignment]
+) -> PairAlignment:
+    """The simplest explanation under which the datasets support each other nearly as well as under any.
+
+    Of the learned runs, the one that is worth most. An offset is chosen instead if rows are nearly as
+    confident under it. If no feature says that the datasets should be aligned, they stay as they are.
+    """
+    config = problem.config
+    best = max(learned, key=lambda run: run.worth)
+    plausible = [run for run in simple if run.support >= config.enough_support * best.support]
+    if not simple:
+        return best
+    if problem.significance.by_chance and (plausible or _columns_look_alike(problem)):
+        return AsIs().run(problem)
+    return plausible[0] if plausible else best
+
+
+def search_further(
+    problem: PairProblem, learned: Sequence[PairAlignment], best: PairAlignment
+) -> tuple[PairAlignment, list[PairAlignment]]:
+    """Further runs, while they gain: from the relations between features, then from learned weights.
+
+    Returns
+    -------
+    best, tried
+        The best run of all, and the further ones.
+    """
+    gain = problem.config.worth_more
+    tried = run_all(problem, [FromRelations()])
+    bases = [*learned, *tried]
+    best = max([best, *(run for run in tried if run.worth > gain * best.worth)], key=lambda run: run.worth)
+    for _ in range(problem.config.n_restarts):
+        again = [Again(base, w) for base in bases for w in restart_weights(base, problem.config)]
+        more = run_all(problem, again)
+        tried += more
+        candidate = max(more, key=lambda run: run.worth, default=best)
+        if candidate.worth <= gain * best.worth:
+            break
+        best, bases = candidate, [candidate]
+    return best, tried
+
+
+def run_all(problem: PairProblem, hypotheses: Sequence[Hypothesis]) -> list[PairAlignment]:
+    """Runs of all hypotheses that are not left out, side by side: they do not depend on each other."""
+    wanted = [h for h in hypotheses if h.name not in problem.config.left_out]
+    return cpu.in_threads(lambda hypothesis: hypothesis.run(problem), wanted) if wanted else []
+
+
+def restart_weights(run: PairAlignment, config: MethodConfig) -> list[Array]:
+    """Weights to start again from: those learned, to some powers, and 1 for leading features alone."""
+    weights = run.correspondence.weights
+    order = np.argsort(-weights, kind="stable")
+    held = np.cumsum(weights[order])
+    out = [weights**power for power in config.sharpened]
+    for share in config.leading:
+        n_leading = max(config.fewest_leading, 1 + int(np.searchsorted(held, share * held[-1])))
+        leading = np.zeros_like(weights)
+        leading[order[:n_leading]] = 1
+        out.append(leading)
+    return out
+
+
+def found_the_same(runs: Sequence[PairAlignment], problem: PairProblem) -> bool:
+    """Whether runs from different starts map the second dataset's rows in the same directions."""
+    components = problem.sides[1].components
+    first, *others = (unit_rows(run.maps[1].apply(components)) for run in runs)
+    least = problem.config.same_cosine
+    return bool(others) and all(np.sum(first * q, axis=1).mean() >= least for q in others)
+
+
+def _columns_look_alike(problem: PairProblem) -> bool:
+    """Whether columns vary much in one dataset where they vary much in the other."""
+    spread = [np.sqrt(column_variances(side.signals)) for side in problem.sides]
+    if any(np.ptp(s) == 0 for s in spread):
+        return False
+    return float(stats.spearmanr(*spread).statistic) > problem.config.alike_spreads

@@ -1,0 +1,302 @@
+"""Fits of the default method: datasets to a model, and one dataset more to a model that is there."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
+from harmonicalign._progress import Progress, fit_plan
+from harmonicalign._typing import Array, Matrix
+from harmonicalign.engines import cpu
+from harmonicalign.evidence.significance import Significance
+from harmonicalign.inputs.rows import same_matrix
+from harmonicalign.inputs.settings import FitOptions
+from harmonicalign.method.anchors import known_pairs
+from harmonicalign.method.choose import align_pair
+from harmonicalign.method.config import DEFAULT, MethodConfig
+from harmonicalign.method.embed import joint_map
+from harmonicalign.method.maps import Side
+from harmonicalign.method.model import AddedRows, RefinedModel
+from harmonicalign.method.problem import PairAlignment
+from harmonicalign.method.space import joint_space, pooled_correspondence, spanning_tree
+from harmonicalign.paper.graph import kernel_graph
+from harmonicalign.paper.harmonics import harmonics
+from harmonicalign.paper.reduction import Reduction, reduce_rows
+
+__all__ = ["add_dataset", "fit_refined"]
+
+Anchors = Mapping[tuple[int, int], Any]
+
+
+def fit_refined(
+    datasets: Sequence[Matrix],
+    signals: Sequence[Matrix],
+    names: Sequence[str],
+    options: FitOptions,
+    *,
+    anchors: Anchors,
+    n_landmarks: int,
+    progress: Progress,
+    config: MethodConfig = DEFAULT,
+) -> RefinedModel:
+    """Fit the default method.
+
+    Parameters
+    ----------
+    datasets, signals
+        Representation and signals of every dataset.
+    names
+        Their names, for messages.
+    options
+        What the user asked for.
+    anchors
+        Rows known to match, by pair of dataset numbers.
+    n_landmarks
+        Rows of each dataset that find the alignment, at most.
+    progress
+        Told of every stage.
+    config
+        Numbers and rules of the method.
+    """
+    sizes, seed = [d.shape[0] for d in datasets], options.seed
+    hubs = min(config.n_hubs, len(sizes) - 1)
+    progress.expect(fit_plan(sizes, hubs * len(sizes) - hubs * (hubs + 1) // 2, n_landmarks))
+    rng, described = np.random.default_rng(seed), []
+    for i, (data, signal, name) in enumerate(zip(datasets, signals, names, strict=True)):
+        with progress.stage(f"harmonics of {name}"):
+            must = _anchored_rows(anchors, i)
+            described.append(_describe(data, signal, i, options, n_landmarks, must, rng, name))
+    reductions, components, landmarks, sides = zip(*described, strict=True)
+    pairs = _align_pairs(sides, sizes, names, anchors, landmarks, options, progress, config)
+    parents, order = spanning_tree(
+        len(sides),
+        {pair: found.kinship for pair, found in pairs.items()},
+        [(n, float(np.var(side.components, axis=0).sum())) for n, side in zip(sizes, sides, strict=True)],
+    )
+    chosen = {
+        i: pairs[parents[i], i]
+        if (parents[i], i) in pairs
+        else pairs[i, parents[i]].reversed((sides[parents[i]], sides[i]))
+        for i in order[1:]
+    }
+    tests = [found.significance for found in chosen.values()]
+    significance = max(tests, key=lambda test: (test.by_chance, test.opposed, test.p))
+    _warn(significance, [(names[parents[i]], names[i], found) for i, found in chosen.items()])
+    with progress.stage("joint space"), threadpool_limits(1, user_api="blas"):
+        own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
+        space = joint_space(sides, parents, order, chosen, seed, own_columns=own, config=config)
+        parts = [(i, c, s) for i, (c, s) in enumerate(zip(components, signals, strict=True))]
+        if options.device == "cpu":
+            # Mostly passes of numpy over all rows, each in one thread: datasets go side by side.
+            z: list[Any] = cpu.in_threads(lambda part: space.place(*part), parts)
+        else:
+            z = [space.place_on(options.device, *part) for part in parts]
+    with progress.stage("joint map"):
+        joint = joint_map(z, options.kernel["anisotropy"], seed, options.device, config)
+    return RefinedModel(
+        reductions=reductions,
+        landmarks=landmarks,
+        harmonics=tuple(side.harmonics for side in sides),
+        pairs=chosen,
+        space=space,
+        correspondence=pooled_correspondence(list(chosen.values())),
+        significance=significance,
+        joint=joint,
+        t=options.settings.t,
+    )
+
+
+def add_dataset(
+    model: RefinedModel,
+    datasets: Sequence[Matrix],
+    signals: Sequence[Matrix],
+    new: Matrix,
+    new_signals: Matrix,
+    options: FitOptions,
+    *,
+    n_landmarks: int,
+) -> RefinedModel:
+    """A model that knows one dataset more, aligned with the best of the largest it has.
+
+    Nothing that is there moves: the new dataset's maps lead into the existing joint space, and its rows take
+    their place on the existing joint map.
+
+    Parameters
+    ----------
+    model
+        The fitted model.
+    datasets, signals
+        What it was fitted on.
+    new, new_signals
+        Representation and signals of the new dataset.
+    options
+        As for the fit; its settings are those of the new dataset alone.
+    n_landmarks
+        Rows of the new dataset that find the alignment, at most.
+    """
+    config, seed, number = model.config, options.seed, len(datasets)
+    rng, nothing = np.random.default_rng(seed), np.empty(0, dtype=np.int64)
+    with threadpool_limits(1, user_api="blas"):
+        reduction, components, chosen, side = _describe(
+            new, new_signals, 0, options, n_landmarks, nothing, rng, "the new dataset"
+        )
+        hubs = sorted(range(number), key=lambda i: -datasets[i].shape[0])[: config.n_hubs]
+        sides = {
+            i: Side(
+                model.reductions[i].apply(datasets[i][model.landmarks[i]]),
+                signals[i][model.landmarks[i]],
+                model.harmonics[i],
+            )
+            for i in hubs
+        }
+        tried = {i: _align(sides[i], side, None, options, config) for i in hubs}
+        parent = max(hubs, key=lambda i: tried[i].kinship)
+        found = tried[parent]
+        _warn(found.significance, [("the model", "the new dataset", found)])
+        placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
+        space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
+        z = space.place(number, components, new_signals)
+        # All rows of a dataset join together: they are neighbours of each other too.
+        projected = model.joint.project(z, together=True)
+        added = AddedRows(model.joint.extend(projected, together=True), z, projected)
+    return replace(
+        model,
+        reductions=(*model.reductions, reduction),
+        landmarks=(*model.landmarks, chosen),
+        harmonics=(*model.harmonics, side.harmonics),
+        pairs={**model.pairs, number: found},
+        space=space,
+        added=(*model.added, added),
+    )
+
+
+def _describe(
+    data: Matrix,
+    signals: Matrix,
+    i: int,
+    options: FitOptions,
+    n_landmarks: int,
+    must: Array,
+    rng: np.random.Generator,
+    name: str,
+) -> tuple[Reduction, Array, Array, Side]:
+    """One dataset: its principal components, its landmarks, and those described for the alignment."""
+    settings, seed = options.settings, options.seed
+    reduction, components = reduce_rows(data, settings.n_pca[i], seed)
+    chosen = _landmarks(len(components), n_landmarks, must, rng)
+    graph = kernel_graph(components[chosen], n_neighbors=settings.n_neighbors[i], **options.kernel)
+    with warnings.catch_warnings():
+        # Separate clusters are common in real data, and this method can handle them.
+        warnings.simplefilter("ignore", DisconnectedGraphWarning)
+        k = min(settings.n_harmonics[i], len(chosen) - 1)
+        found = harmonics(graph, k, random_state=seed, name=name)
+    shown = signals[chosen] if len(chosen) < signals.shape[0] else signals
+    return reduction, components, chosen, Side(components[chosen], shown, found)
+
+
+def _anchored_rows(anchors: Anchors, i: int) -> Array:
+    """Rows of dataset i that have a known pair."""
+    rows = [np.asarray(pairs)[:, pair.index(i)] for pair, pairs in anchors.items() if i in pair]
+    return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=np.int64)
+
+
+def _landmarks(n: int, most: int, must: Array, rng: np.random.Generator) -> Array:
+    """Rows that find the alignment: all of them, or a sample that holds the rows with known pairs."""
+    if n <= most:
+        return np.arange(n)
+    must = must[:most]
+    if not len(must):
+        return np.sort(rng.choice(n, most, replace=False, shuffle=False))
+    rest = np.setdiff1d(np.arange(n), must, assume_unique=True)
+    return np.sort(np.concatenate([must, rng.choice(rest, most - len(must), replace=False)]))
+
+
+def _align(x: Side, y: Side, known: Any, options: FitOptions, config: MethodConfig) -> PairAlignment:
+    """One pair, with the user's bands and seed."""
+    return align_pair(
+        x,
+        y,
+        config,
+        known=known,
+        n_bands=options.settings.n_bands,
+        first_band=options.first_band,
+        random_state=options.seed,
+    )
+
+
+def _align_pairs(
+    sides: Sequence[Side],
+    sizes: Sequence[int],
+    names: Sequence[str],
+    anchors: Anchors,
+    landmarks: Sequence[Array],
+    options: FitOptions,
+    progress: Progress,
+    config: MethodConfig,
+) -> dict[tuple[int, int], PairAlignment]:
+    """Alignments of pairs of datasets, the larger one first.
+
+    Every dataset is aligned with each of the largest few, which leaves a choice of partners without the cost
+    of all pairs; and datasets with known pairs are aligned with each other.
+    """
+    spread = [float(np.var(side.components, axis=0).sum()) for side in sides]
+    order = sorted(range(len(sides)), key=lambda i: (-sizes[i], -spread[i]))
+    pairs = [(a, b) for rank, a in enumerate(order[: config.n_hubs]) for b in order[rank + 1 :]]
+    pairs += [(i, j) for i, j in anchors if (i, j) not in pairs and (j, i) not in pairs]
+    out = {}
+    for i, j in pairs:
+        known = _known(anchors, i, j, landmarks)
+        # The matrices are small: threads cost more than they bring, and far more on a busy machine.
+        with progress.stage(f"alignment of {names[i]} and {names[j]}"), threadpool_limits(1, user_api="blas"):
+            out[i, j] = _align(sides[i], sides[j], known, options, config)
+    return out
+
+
+def _known(anchors: Anchors, x: int, y: int, landmarks: Sequence[Array]) -> Any:
+    """Known pairs between two datasets in terms of their landmarks, or None."""
+    pairs = anchors.get((x, y))
+    if pairs is None and (y, x) in anchors:
+        pairs = np.asarray(anchors[y, x])[:, ::-1]
+    if pairs is None or not len(pairs):
+        return None
+    numbers = [np.searchsorted(landmarks[d], np.asarray(pairs)[:, c]) for c, d in enumerate((x, y))]
+    return known_pairs(np.stack(numbers, axis=1), len(landmarks[x]), len(landmarks[y]))
+
+
+def _warn(significance: Significance, pairs: Sequence[tuple[str, str, PairAlignment]]) -> None:
+    """Warn of an alignment that could not be tested, is no better than chance, or has negated columns.
+
+    Parameters
+    ----------
+    significance
+        The test of the weakest pair.
+    pairs
+        Datasets with those they were aligned with.
+    """
+    said = []
+    if not significance.tested:
+        said.append(
+            f"whether the alignment is better than chance was {significance}. Look whether rows of groups "
+            "that you know meet"
+        )
+    elif significance.by_chance:
+        said.append(
+            f"the alignment is no better than chance ({significance}): permuted features agree as well. "
+            "Check that the columns of signals mean the same in every dataset and stand in the same order "
+            "(those of two separate PCAs or SVDs do not), that they vary, and that the datasets overlap"
+        )
+    opposed = [f"{one} and {other}" for one, other, found in pairs if found.significance.opposed]
+    if opposed:
+        said.append(
+            f"columns of {'; '.join(opposed)} seem to go opposite ways: they are correlated with each other "
+            "alike in both datasets, but skewed the other way. Where one has less of what the other has more "
+            "of (Ct values, methylation against expression), negate its columns and fit again"
+        )
+    for text in said:
+        warnings.warn(text, AlignmentWarning, stacklevel=4)

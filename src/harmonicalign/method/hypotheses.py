@@ -1,0 +1,165 @@
+"""Hypotheses about a pair of datasets: each is a small object that starts a run.
+
+From the simplest: nothing needs to be done; the columns correspond up to an offset; only some columns
+correspond, and which ones is learned from a start by the columns, by the harmonics, by how features relate
+to each other, or from weights that an earlier run learned. A new hypothesis is one object with a `name` and
+a `run(problem)`; most only say where to start, and leave the rest to `alternate`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from harmonicalign._typing import Array, Pair
+from harmonicalign.method.alternate import Start, alternate
+from harmonicalign.method.anchors import find_anchors
+from harmonicalign.method.maps import component_maps, unit_rows, weighted_axes
+from harmonicalign.method.problem import PairAlignment, PairProblem
+
+__all__ = [
+    "Again",
+    "AsIs",
+    "FromAnchors",
+    "FromColumns",
+    "FromHarmonics",
+    "FromRelations",
+    "Hypothesis",
+    "Offset",
+    "by_signals",
+]
+
+
+class Hypothesis(Protocol):
+    """What a hypothesis must bring."""
+
+    @property
+    def name(self) -> str:
+        """Name by which results and settings refer to it."""
+
+    def run(self, problem: PairProblem) -> PairAlignment:
+        """The alignment of the pair under this hypothesis."""
+
+
+def by_signals(
+    problem: PairProblem, centres: Pair, weights: Array, worth: Array, random_state: int = 0
+) -> tuple[Pair, Pair]:
+    """Joint coordinates by the weighted signals alone, and the signals."""
+    axes = weighted_axes(problem.sides, centres, weights, worth, random_state, problem.config)
+    signals = problem.signals(axes)
+    return problem.on_one_scale(signals), signals
+
+
+def _middle(problem: PairProblem) -> Pair:
+    """The mean of both datasets' means, for both: only what is common is taken off."""
+    mean_x, mean_y = problem.means()
+    middle = (mean_x + mean_y) / 2
+    return middle, middle
+
+
+def _first_steps(problem: PairProblem, name: str) -> tuple[dict[str, object], ...]:
+    """Records of how the first weights were learned."""
+    return tuple({"start": name, "step": "weights", "objective": value} for value in problem.objective)
+
+
+@dataclass(frozen=True)
+class FromHarmonics:
+    """Some columns correspond, and the first rotation of the harmonics knows which."""
+
+    name: str = "harmonics"
+
+    def run(self, problem: PairProblem) -> PairAlignment:
+        """Start from rotated diffusion maps beside the weighted signals."""
+        x, y = problem.sides
+        frequencies = x.harmonics.frequencies
+        ex = unit_rows(x.harmonics.phi * frequencies)
+        ey = unit_rows((y.harmonics.phi @ problem.rotation.T) * frequencies)
+        weights = problem.weights
+        axes = weighted_axes(problem.sides, problem.means(), weights, weights, config=problem.config)
+        sx, sy = problem.signals(axes)
+        joint = np.hstack([ex, unit_rows(sx)]), np.hstack([ey, unit_rows(sy)])
+        return alternate(problem, Start(self.name, joint, None, _first_steps(problem, self.name)))
+
+
+@dataclass(frozen=True)
+class FromColumns:
+    """All columns correspond to begin with; the rounds find those that do not."""
+
+    name: str = "columns"
+
+    def run(self, problem: PairProblem) -> PairAlignment:
+        """Start from the signals as they are, all alike."""
+        weights = problem.weights
+        joint, signals = by_signals(problem, _middle(problem), np.ones_like(weights), weights)
+        return alternate(problem, Start(self.name, joint, signals, _first_steps(problem, self.name)))
+
+
+@dataclass(frozen=True)
+class FromRelations:
+    """Columns correspond that relate to each other alike, whatever the rows."""
+
+    name: str = "relations"
+
+    def run(self, problem: PairProblem) -> PairAlignment:
+        """Start from signals weighted by how alike their relations are."""
+        weights = problem.relations.weights()
+        joint, signals = by_signals(problem, problem.means(), weights, weights)
+        return alternate(problem, Start(self.name, joint, signals))
+
+
+@dataclass(frozen=True)
+class FromAnchors:
+    """Rows known to match determine the first map."""
+
+    name: str = "anchors"
+
+    def run(self, problem: PairProblem) -> PairAlignment:
+        """Start from the map of the known pairs."""
+        maps = component_maps(problem.sides, problem.known, config=problem.config)
+        steps = _first_steps(problem, self.name)
+        return alternate(problem, Start(self.name, problem.joint(maps, None, 1.0), None, steps))
+
+
+@dataclass(frozen=True)
+class Again:
+    """An earlier run was right about some features: start again from weights that it learned."""
+
+    base: PairAlignment
+    weights: Array
+    name: str = "again"
+
+    def run(self, problem: PairProblem) -> PairAlignment:
+        """Start from signals with the given weights, centred as the earlier run ended."""
+        worth, seed = self.weights * self.base.correspondence.energy, problem.random_state
+        joint, signals = by_signals(problem, self.base.centres, self.weights, worth, seed)
+        return alternate(problem, Start(self.name, joint, signals))
+
+
+@dataclass(frozen=True)
+class Offset:
+    """All columns correspond, up to one offset for each."""
+
+    name: str = "offset"
+    moves: bool = True
+
+    def run(self, problem: PairProblem) -> PairAlignment:
+        """Anchors between the signals, and centres over the anchors, by turns."""
+        config, weights = problem.config, problem.weights
+        centres, everything = _middle(problem), np.ones(len(weights))
+        for _ in range(config.n_steps + 1 if self.moves else 1):
+            joint, _ = by_signals(problem, centres, everything, weights, problem.random_state)
+            pairing = find_anchors(*joint, config)
+            if self.moves:
+                centres = problem.centres(pairing)
+        maps = component_maps(problem.sides, pairing, config=config)
+        return problem.outcome(self.name, pairing, maps, joint, centres, trust_columns=True)
+
+
+@dataclass(frozen=True)
+class AsIs(Offset):
+    """All columns correspond as they are: nothing needs to be done."""
+
+    name: str = "as is"
+    moves: bool = False
