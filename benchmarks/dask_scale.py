@@ -30,6 +30,7 @@ import tasks
 
 from harmonicalign import HarmonicAlignment
 from harmonicalign.adapters.distributed import (
+    Description,
     DistributedResult,
     fit_chunks,
     fit_landmarks,
@@ -58,13 +59,13 @@ def fit_refined(datasets: list[Any], signals: list[Any], n_landmarks: int = 2000
 
 
 def by_landmarks(datasets: list[Any], n_landmarks: int, client: Client) -> DistributedResult:
-    return fit_landmarks(datasets, fit_local=fit_refined, n_landmarks=n_landmarks, client=client)
+    return fit_landmarks(datasets, fit_local=fit_refined, landmarks=n_landmarks, client=client)
 
 
 def by_chunks(datasets: list[Any], chunk_rows: int, client: Client) -> DistributedResult:
     settings = resolve(
         [(min(chunk_rows, d.shape[0]), d.shape[1]) for d in datasets],
-        method="paper",
+        rules=None,
         n_neighbors="auto",
         n_pca="auto",
         n_harmonics="auto",
@@ -72,9 +73,8 @@ def by_chunks(datasets: list[Any], chunk_rows: int, client: Client) -> Distribut
         t="auto",
         calibrate=True,
     )
-    return fit_chunks(
-        datasets, settings=settings, kernel={"anisotropy": 1.0}, chunk_rows=chunk_rows, client=client
-    )
+    how = Description(settings, {"anisotropy": 1.0})
+    return fit_chunks(datasets, how=how, chunk_rows=chunk_rows, client=client)
 
 
 def in_memory(datasets: list[Any], method: str) -> tuple[list[Any], float]:

@@ -198,7 +198,7 @@ def _inputs(rng: Rng) -> tuple[Any, dict[str, Any]]:
 
 def _check_fit(estimator: Any) -> None:
     check_finite("embedding_", estimator.embedding_)
-    for z, data in zip(estimator.embedding_, estimator._inputs.datasets, strict=True):
+    for z, data in zip(estimator.embedding_, estimator.fitted_.inputs.datasets, strict=True):
         if z.shape[0] != data.shape[0]:
             raise Violation(f"embedding has {z.shape[0]} rows for {data.shape[0]}")
     if hasattr(estimator, "feature_weights_"):
@@ -214,12 +214,12 @@ def _check_fit(estimator: Any) -> None:
 
 def _transform(rng: Rng, estimator: Any, x: Any, options: Any) -> None:
     i = int(rng.integers(len(estimator.keys_)))
-    d = estimator._inputs.datasets[i].shape[1]
+    d = estimator.fitted_.inputs.datasets[i].shape[1]
     new = any_matrix(rng, d=d if rng.random() < 0.9 else None)
     signals = None
-    if estimator._signals_given or rng.random() < 0.05:
+    if estimator.fitted_.signals_given or rng.random() < 0.05:
         n = np.shape(new)[0] if hasattr(new, "shape") and len(np.shape(new)) else 3
-        signals = clean_rows(rng, n, estimator._inputs.signals[i].shape[1])
+        signals = clean_rows(rng, n, estimator.fitted_.inputs.signals[i].shape[1])
     key = estimator.keys_[i] if rng.random() < 0.9 else rng.choice([-1, 99])
     check_finite("transform", estimator.transform(new, dataset=key, signals=signals))
 
@@ -227,10 +227,10 @@ def _transform(rng: Rng, estimator: Any, x: Any, options: Any) -> None:
 def _again(rng: Rng, estimator: Any, x: Any, options: Any) -> None:
     """Rows of the fit keep their coordinates."""
     for i, key in enumerate(estimator.keys_):
-        rows = estimator._inputs.datasets[i]
-        signals = estimator._inputs.signals[i] if estimator._signals_given else None
-        if estimator._links is not None:
-            signals = estimator._inputs.signals[i]
+        rows = estimator.fitted_.inputs.datasets[i]
+        signals = estimator.fitted_.inputs.signals[i] if estimator.fitted_.signals_given else None
+        if estimator.fitted_.links is not None:
+            signals = estimator.fitted_.inputs.signals[i]
         out = np.asarray(estimator.transform(rows, dataset=key, signals=signals))
         check_finite("transform", out)
         # Copies of a row share the coordinates of one of them.
@@ -299,14 +299,14 @@ def _impute(rng: Rng, estimator: Any, x: Any, options: Any) -> None:
 
 
 def _add(rng: Rng, estimator: Any, x: Any, options: Any) -> None:
-    d = estimator._inputs.datasets[0].shape[1]
+    d = estimator.fitted_.inputs.datasets[0].shape[1]
     new = any_matrix(rng, d=d if rng.random() < 0.9 else None)
     if not hasattr(estimator, "feature_weights_"):
         return
     signals = None
-    if estimator._signals_given:
+    if estimator.fitted_.signals_given:
         n = np.shape(new)[0] if hasattr(new, "shape") and len(np.shape(new)) else 3
-        signals = clean_rows(rng, n, estimator._inputs.signals[0].shape[1])
+        signals = clean_rows(rng, n, estimator.fitted_.inputs.signals[0].shape[1])
     check_finite("add", estimator.add(new, signals=signals))
     check_finite("confidence_", estimator.confidence_)
 

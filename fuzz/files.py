@@ -329,7 +329,7 @@ def model_file_case(rng: Rng) -> str:
                 np.savez(file, **arrays)
         try:
             model = ha.load(path)
-            rows = np.tanh(np.random.RandomState(5).randn(4, model._inputs.datasets[0].shape[1]))
+            rows = np.tanh(np.random.RandomState(5).randn(4, model.fitted_.inputs.datasets[0].shape[1]))
             check_finite("transform", model.transform(rows, dataset=model.keys_[0]))
         finally:
             if canary.exists():

@@ -207,7 +207,7 @@ def test_options_reach_the_estimator(tmp_path, home):
     )  # fmt: skip
     model = harmonicalign.load(tmp_path / "m.npz")
     assert (model.random_state, model.n_pca, model.n_harmonics, model.bandwidth) == (7, None, 20, "knn")
-    assert model._inputs.signals[0].shape[1] == 40
+    assert model.fitted_.inputs.signals[0].shape[1] == 40
     assert "X_mine" in anndata.read_h5ad(out).obsm
 
 

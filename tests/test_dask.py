@@ -24,6 +24,7 @@ distributed = pytest.importorskip("distributed", reason="needs harmonicalign[das
 zarr = pytest.importorskip("zarr", reason="needs harmonicalign[dask]")
 
 from harmonicalign.adapters.distributed import (  # noqa: E402
+    Description,
     choose_landmarks,
     fit_chunks,
     fit_landmarks,
@@ -70,7 +71,7 @@ def blocks(*matrices, rows=100):
     return [da.from_array(m, chunks=(rows, -1), asarray=not sp.issparse(m)) for m in matrices]
 
 
-SAMPLE = {"n_landmarks": 200, "seed": 3}
+SAMPLE = {"landmarks": 200, "seed": 3}
 
 
 @pytest.fixture(scope="module")
@@ -96,10 +97,10 @@ def accuracy(pair, embedding):
     return knn_label_agreement(embedding[0], pair.labels_x, embedding[1], pair.labels_y)
 
 
-def paper_chunks(datasets, chunk_rows, **options):
+def paper_chunks(datasets, chunk_rows, seed=0, **options):
     settings = resolve(
         [(min(chunk_rows, d.shape[0]), d.shape[1]) for d in datasets],
-        method="paper",
+        rules=None,
         n_neighbors="auto",
         n_pca="auto",
         n_harmonics="auto",
@@ -107,8 +108,8 @@ def paper_chunks(datasets, chunk_rows, **options):
         t="auto",
         calibrate=True,
     )
-    kernel = {"anisotropy": 1.0}
-    return fit_chunks(datasets, settings=settings, kernel=kernel, chunk_rows=chunk_rows, **options)
+    how = Description(settings, {"anisotropy": 1.0}, seed=seed)
+    return fit_chunks(datasets, how=how, chunk_rows=chunk_rows, **options)
 
 
 # ------------------------------------------------------------------------------------------ landmarks
@@ -125,7 +126,7 @@ def test_few_landmarks_place_all_rows_well(pair, in_memory, sampled):
     assert found[0].dtype == np.float32
     assert accuracy(pair, found) >= accuracy(pair, in_memory.embedding_) - 0.05
     # Rows outside the sample alone: they have never been part of any fit.
-    kept = choose_landmarks([320, 300], **SAMPLE)
+    kept = choose_landmarks([320, 300], 200, 3)
     new = [np.setdiff1d(np.arange(len(z)), k) for z, k in zip(found, kept, strict=True)]
     labels = pair.labels_x[new[0]], pair.labels_y[new[1]]
     assert knn_label_agreement(found[0][new[0]], labels[0], found[1][new[1]], labels[1]) > 0.7
@@ -155,13 +156,13 @@ def test_signals_apart_and_sparse_blocks(pair):
         blocks(pair.x[:, :40], pair.y[:, :40]),
         blocks(pair.x, pair.y, rows=90),
         fit_local=fit_here,
-        n_landmarks=200,
+        landmarks=200,
     )
     sparse = fit_landmarks(
         blocks(sp.csr_matrix(pair.x[:, :40]), sp.csr_matrix(pair.y[:, :40])),
         blocks(sp.csr_matrix(pair.x), sp.csr_matrix(pair.y)),
         fit_local=fit_here,
-        n_landmarks=200,
+        landmarks=200,
     )
     for a, b in zip(values(dense), values(sparse), strict=True):
         assert close(a, b)
@@ -209,7 +210,7 @@ def test_only_small_values_come_to_the_client(pair, monkeypatch):
 
     recording.__wrapped__ = landmarks_module.evaluate
     monkeypatch.setattr(landmarks_module, "evaluate", recording)
-    fit_landmarks(blocks(pair.x, pair.y), fit_local=fit_here, n_landmarks=100)
+    fit_landmarks(blocks(pair.x, pair.y), fit_local=fit_here, landmarks=100)
     assert len(received) == 1
     assert received[0] < 1000
 
@@ -222,7 +223,8 @@ def test_only_small_values_come_to_the_client(pair, monkeypatch):
         ({"signals": lambda x, y: [x]}, "1 matrices for 2 datasets"),
         ({"signals": lambda x, y: [x, x]}, r"expected 300 rows"),
         ({"batch": lambda x, y: np.zeros(3)}, "one stacked matrix"),
-        ({"n_landmarks": lambda x, y: 1}, "n_landmarks"),
+        ({"landmarks": lambda x, y: 1}, "landmarks must be >= 3"),
+        ({"landmarks": lambda x, y: "few"}, "landmarks must be a whole number"),
         ({"datasets": lambda x, y: [x.astype(str), y]}, r"datasets\[0\] has entries of type .* real numbers"),
         ({"datasets": lambda x, y: [x, y[:2]]}, r"has shape \(2, 64\); at least 3 rows and 1 column"),
         (
@@ -393,12 +395,20 @@ def test_the_estimator_with_batches_anchors_and_chunks(pair, in_memory, rng):
     # Rows of one dataset, known to match themselves: they must be among the landmarks.
     pairs = np.stack([np.arange(290, 320)] * 2, axis=1)
     anchored = HarmonicAlignment(random_state=0).fit([x, x], anchors=pairs, landmark_rows=100)
-    assert next(iter(anchored.model_.refinements.values())).start == "anchors"
-    rows, _ = anchored._lazy[1].fetch_sample()
+    assert next(iter(anchored.model_.pairs.values())).start == "anchors"
+    rows, _ = anchored.fitted_.result.fetch_sample()
     assert {tuple(r) for r in pair.x[290:320].tolist()} <= {tuple(r) for r in rows[0].tolist()}
 
     chunked = HarmonicAlignment(method="paper", calibrate=True, random_state=0).fit([x, y], chunk_rows=160)
     assert accuracy(pair, [e.compute() for e in chunked.embedding_]) > 0.6
+    with pytest.raises(ValueError, match="landmark_rows=100 is not used by a fit in chunks"):
+        HarmonicAlignment(method="paper").fit([x, y], chunk_rows=160, landmark_rows=100)
+    with pytest.raises(ValueError, match="signal_pca=3 is not used by a fit in chunks"):
+        HarmonicAlignment(method="paper", signal_pca=3).fit([x, y], chunk_rows=160)
+    with pytest.raises(ValueError, match="anchors serve method='refined'"):
+        HarmonicAlignment(method="paper").fit([x, y], anchors=[[0, 0]])
+    with pytest.raises(ValueError, match="but there is one"):
+        HarmonicAlignment().fit(x, links=np.eye(64))
     with pytest.raises(ValueError, match="method='paper'"):
         HarmonicAlignment().fit([x, y], chunk_rows=160)
     with pytest.raises(ValueError, match="go with dask arrays"):
@@ -439,7 +449,7 @@ def test_a_distributed_model_with_signals_or_links(pair):
 
 def test_before_the_fit_there_is_no_model():
     assert not hasattr(HarmonicAlignment(), "model_")
-    with pytest.raises(AttributeError, match="model_ is there after fit"):
+    with pytest.raises(AttributeError, match="not fitted yet"):
         _ = HarmonicAlignment().model_
 
 
@@ -595,7 +605,7 @@ def test_anndata_is_read_and_written_in_blocks(name, pair, anndata, tmp_path):
 
     other = written(anndata, pair.y, tmp_path / f"b-{name}")
     datasets = [open_lazy(p, "layers/counts", chunk_rows=130) for p in (path, other)]
-    result = fit_landmarks(datasets, fit_local=fit_here, n_landmarks=150)
+    result = fit_landmarks(datasets, fit_local=fit_here, landmarks=150)
     write_embedding(result, [path, other])
     write_embedding(result, [path, other], in_place=True)  # again, over what is there
     read = anndata.read_h5ad if name.endswith("h5ad") else anndata.read_zarr

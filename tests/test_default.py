@@ -1,6 +1,7 @@
 """The default method end to end."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from harmonicalign import AlignmentWarning, HarmonicAlignment
 from harmonicalign.datasets import clusters_pair, corrupted_pair, load_digits_pair
+from harmonicalign.method import DEFAULT
 from harmonicalign.metrics import knn_label_agreement, mixing_entropy
 
 
@@ -62,7 +64,7 @@ def test_weights_tell_which_columns_were_swapped_though_an_offset_serves():
     wrong = varying[[3, 17, 30]]
     shuffled[:, wrong] = pair.y[:, np.roll(wrong, 1)]
     model = fit(pair.x, shuffled)
-    assert [r.start for r in model.model_.refinements.values()] == ["offset"]
+    assert [r.start for r in model.model_.pairs.values()] == ["offset"]
     assert model.feature_weights_[wrong].max() < np.quantile(np.delete(model.feature_weights_, wrong), 0.1)
 
 
@@ -268,7 +270,7 @@ def test_an_added_data_frame_is_matched_by_name(digits):
     x, y = (pd.DataFrame(d, columns=names) for d in (digits.x, digits.y))
     model = HarmonicAlignment(random_state=0).fit([x[:200], y])
     model.add(x[200:][names[::-1]])
-    np.testing.assert_array_equal(model._inputs.signals[2], digits.x[200:])
+    np.testing.assert_array_equal(model.fitted_.inputs.signals[2], digits.x[200:])
     np.testing.assert_array_equal(model.transform(x[200:], dataset=2), model.embedding_[2])
 
 
@@ -297,9 +299,8 @@ def test_sparse_data(kind):
     assert agreement(sparse, labels) == pytest.approx(agreement(dense, labels), abs=0.02)
 
 
-def test_many_signals_are_thinned(monkeypatch, digits):
-    monkeypatch.setattr("harmonicalign.method.maps.MOST_SIGNALS", 30)
-    model = fit(digits.x, digits.y)
+def test_many_signals_are_thinned(digits):
+    model = fit(digits.x, digits.y, config=replace(DEFAULT, most_signals=30))
     assert (np.abs(model.model_.space.signal_maps[0].matrix).sum(axis=1) > 0).sum() <= 30
     assert agreement(model, (digits.labels_x, digits.labels_y)) > 0.7
 

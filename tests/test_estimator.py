@@ -1,3 +1,6 @@
+import copy
+import dataclasses
+import inspect
 import io
 import pickle
 
@@ -14,7 +17,8 @@ from test_align import sample
 from transcription import multi_alignment
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.method import memory
+from harmonicalign.fitted import FittedAlignment
+from harmonicalign.method import DEFAULT, memory
 
 
 def paper(**options):
@@ -203,6 +207,157 @@ def test_refit_equals_fresh_fit(pair):
     assert model.get_params() == paper().get_params()
 
 
+def test_refit_by_the_other_method_equals_a_fresh_fit(pair):
+    """Nothing of a fit outlives the next one, whatever was asked of it."""
+    x, y = pair
+    model = HarmonicAlignment(random_state=0).fit([x, y, x[::-1]])
+    assert model.joint_.batch.max() == 2
+    assert len(model.confidence_) == 3
+    model.set_params(method="paper").fit(pd.DataFrame(x).add_prefix("f"), batch=[0] * 30 + [1] * 30)
+    model.fit([y, x[:, :26]])
+    fresh = paper().fit([y, x])
+    for name in ("embedding_", "confidence_"):
+        for a, b in zip(getattr(model, name), getattr(fresh, name), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert model.joint_.batch.max() == 1
+    assert not hasattr(model, "significance_")
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_a_fit_that_is_refused_leaves_the_earlier_one(pair):
+    model = paper().fit(list(pair))
+    before = model.fitted_
+    with pytest.raises(ValueError, match="method"):
+        model.set_params(method="magic").fit(list(pair))
+    assert model.fitted_ is before
+
+
+@pytest.mark.parametrize("method", ["refined", "paper"])
+def test_a_fitted_alignment_is_immutable_and_says_all(pair, method):
+    x, y = pair
+    model = HarmonicAlignment(method=method, random_state=0).fit({"a": x, "b": y})
+    fitted = model.fitted_
+    assert isinstance(fitted, FittedAlignment)
+    for name in ("model", "embedding", "settings", "keys"):
+        with pytest.raises(AttributeError):
+            setattr(fitted, name, None)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        fitted.model.t = 5
+    with pytest.raises(AttributeError):
+        model.embedding_ = []
+    model.embedding_.clear()
+    model.keys_.clear()
+    assert fitted.keys == model.keys_ == ["a", "b"]
+    assert fitted.sizes == [60, 70]
+    assert fitted.model.method == method
+    assert fitted.position("b") == fitted.position(1) == 1
+    assert [z.shape[1] for z in fitted.embedding] == [fitted.width] * 2
+    assert model.joint_ is model.joint_ is fitted.joint
+    np.testing.assert_array_equal(fitted.place(1, y[3:9]), fitted.embedding[1][3:9])
+    np.testing.assert_array_equal(fitted.place_jointly(1, y[3:9]), fitted.joint_coordinates()[1][3:9])
+    assert [len(s) for s in fitted.support()] == [60, 70]
+    assert inspect.signature(model.transfer).parameters.keys() >= {"labels", "source", "target", "method"}
+    assert "Parameters" in model.transfer.__doc__
+
+
+def test_joint_coordinates_are_the_last_of_the_embedding(pair):
+    """Of the default; the published map is in one space as it is."""
+    fitted = HarmonicAlignment(random_state=0).fit(list(pair)).fitted_
+    for z, joint in zip(fitted.embedding, fitted.joint_coordinates(), strict=True):
+        np.testing.assert_array_equal(z[:, -joint.shape[1] :], joint)
+    published = paper().fit(list(pair)).fitted_
+    for z, joint in zip(published.embedding, published.joint_coordinates(), strict=True):
+        np.testing.assert_array_equal(z, joint)
+
+
+def test_settings_have_aliases(pair):
+    model = paper(n_harmonics=7, n_pca=5).fit(list(pair))
+    for name in ("n_neighbors", "n_pca", "n_harmonics", "n_bands", "t"):
+        assert getattr(model, f"{name}_") is getattr(model.settings_, name)
+
+
+def test_feature_weights_are_the_squares_of_scores_where_signals_vary(pair):
+    x, y = pair
+    model = HarmonicAlignment(random_state=0).fit([x, y])
+    squares = np.maximum(model.feature_scores_, 0) ** 2
+    assert np.corrcoef(model.feature_weights_, squares)[0, 1] > 0.99
+    np.testing.assert_array_equal(model.feature_weights_, model.model_.correspondence.belief)
+    flat = [np.c_[d, np.zeros(len(d))] for d in (x, y)]
+    weights = HarmonicAlignment(random_state=0).fit(flat).feature_weights_
+    assert weights[:-1].min() < weights[-1] < weights[:-1].max()
+
+
+# --- parameters that are not used ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "other"),
+    [
+        ("refined", {"calibrate": False}, "paper"),
+        ("refined", {"frame": "common"}, "paper"),
+        ("refined", {"signal_pca": 3}, "paper"),
+        ("paper", {"n_landmarks": 50}, "refined"),
+        ("paper", {"device": "cuda"}, "refined"),
+        ("paper", {"device": "auto"}, "refined"),
+        ("paper", {"config": DEFAULT}, "refined"),
+    ],
+)
+def test_parameters_that_a_method_does_not_use_are_refused(pair, method, options, other):
+    (name,) = options
+    model = HarmonicAlignment(method=method, **options)
+    assert repr(clone(model).get_params()[name]) == repr(options[name])
+    message = f"{name}=.* serves method='{other}' and is not used by method='{method}'; drop {name}, or"
+    with pytest.raises(ValueError, match=message):
+        model.fit(list(pair))
+
+
+def test_parameters_that_say_what_the_method_does_anyway_are_taken(pair):
+    expected = HarmonicAlignment(random_state=0).fit_transform(list(pair))
+    options = {"calibrate": True, "frame": "blocks", "signal_pca": None}
+    found = HarmonicAlignment(random_state=0, **options).fit_transform(list(pair))
+    np.testing.assert_array_equal(found[1], expected[1])
+    expected = paper().fit_transform(list(pair))
+    found = paper(calibrate=False, n_landmarks=2000, device="cpu").fit_transform(list(pair))
+    np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("anchors", [[[0, 0]], "garbage", {}])
+def test_anchors_that_are_not_used_are_refused(pair, anchors):
+    with pytest.raises(ValueError, match="drop anchors, or use method='refined'"):
+        paper().fit(list(pair), anchors=anchors)
+    with pytest.raises(ValueError, match="anchors join rows of two datasets, but there is one"):
+        HarmonicAlignment().fit(pair[0], anchors=anchors)
+
+
+def test_links_of_one_dataset_are_refused(pair):
+    for model in (paper(), HarmonicAlignment()):
+        with pytest.raises(ValueError, match="links joins the features of two datasets, but there is one"):
+            model.fit(pair[0], links=np.eye(26))
+        with pytest.raises(ValueError, match="links joins the features of two datasets, but there are 3"):
+            model.fit([*pair, pair[0]], links=np.eye(26))
+
+
+def test_one_dataset_is_fitted_by_the_published_method_whatever_the_default_was_told(pair):
+    """That the default does not serve one dataset is nothing that a user could know."""
+    x, _ = pair
+    found = HarmonicAlignment(n_landmarks=20, random_state=0).fit(x)
+    assert found.model_.method == "paper"
+    np.testing.assert_array_equal(found.embedding_[0], paper().fit_transform(x))
+
+
+def test_a_copy_that_grows_leaves_the_original(pair):
+    x, y = pair
+    model = HarmonicAlignment(random_state=0).fit([x, y])
+    joint, embedding = model.joint_, model.embedding_
+    grown = copy.copy(model)
+    grown.add(x[::-1] + 0.01)
+    assert (len(model.keys_), len(grown.keys_)) == (2, 3)
+    assert (len(model.settings_.n_pca), len(grown.settings_.n_pca)) == (2, 3)
+    assert model.joint_ is joint
+    assert grown.joint_.batch.max() == 2
+    assert all(a is b for a, b in zip(embedding, model.embedding_, strict=True))
+
+
 def test_clone_pickle_and_pipeline(pair):
     x, y = pair
     model = paper(t=2).fit([x, y])
@@ -303,6 +458,7 @@ def test_bad_datasets(pair, change, message):
         ({"bandwidth": -1}, "bandwidth"),
         ({"anisotropy": 2}, "anisotropy"),
         ({"metric": "cosine"}, "metric"),
+        ({"config": {"n_hubs": 2}}, "config is .* expected a harmonicalign.method.MethodConfig"),
         ({"random_state": "seed"}, "seed"),
     ],
 )

@@ -75,8 +75,12 @@ def changed(stored, path, change):
     return path
 
 
-def pairs(tree, part):
-    return tree[part]["dict"]
+def fields(tree, *path):
+    """Fields of the fitted alignment, or of a part of it."""
+    node = tree["fitted"]["fields"]
+    for name in path:
+        node = node[name]["fields"]
+    return node
 
 
 @pytest.mark.parametrize(
@@ -84,14 +88,21 @@ def pairs(tree, part):
     [
         lambda tree, header: header["tree"]["dict"].pop(2),
         lambda tree, header: header["tree"]["dict"].__setitem__(0, ["params", 3]),
-        lambda tree, header: pairs(tree, "params").append(["nonsense", 1]),
-        lambda tree, header: pairs(tree, "fitted").append(["transform", "replaced"]),
-        lambda tree, header: pairs(tree, "fitted").pop(0),
-        lambda tree, header: pairs(tree, "fitted").__setitem__(0, ["model_", 5]),
-        lambda tree, header: tree["inputs"]["fields"]["datasets"]["list"].pop(),
-        lambda tree, header: tree["inputs"]["fields"].__setitem__(
-            "signals", tree["inputs"]["fields"]["rows"]
-        ),
+        lambda tree, header: header["tree"]["dict"].append(["transform", "replaced"]),
+        lambda tree, header: tree["params"]["dict"].append(["nonsense", 1]),
+        lambda tree, header: tree["features"]["dict"].append(["transform", "replaced"]),
+        lambda tree, header: fields(tree).update(transform="replaced"),
+        lambda tree, header: fields(tree).pop("model"),
+        lambda tree, header: fields(tree).update(model=5),
+        lambda tree, header: fields(tree).update(model=fields(tree)["inputs"]),
+        lambda tree, header: fields(tree).update(embedding=5),
+        lambda tree, header: fields(tree).update(seed="seed"),
+        lambda tree, header: fields(tree).update(settings=None),
+        lambda tree, header: fields(tree).update(parameters=None),
+        lambda tree, header: fields(tree).update(inputs=None),
+        lambda tree, header: header["tree"].update(dict=[["fitted", 3], *header["tree"]["dict"][:2]]),
+        lambda tree, header: fields(tree, "inputs")["datasets"]["list"].pop(),
+        lambda tree, header: fields(tree, "inputs").update(signals=fields(tree, "inputs")["rows"]),
     ],
 )
 def test_models_whose_parts_do_not_fit(tmp_path, stored, change):

@@ -166,6 +166,6 @@ def test_chromatin_is_aligned_through_gene_activity(caplog):
     atac.obsm["lsi"] = np.log1p(atac.X.toarray()) @ rng.randn(200, 20)
     again = scverse.align(data, peaks="atac", genes=genes, normalize=True, use_rep={"atac": "lsi"})
     assert "built on single peaks" not in caplog.text  # a reduction was given
-    assert again._inputs.datasets[1].shape == (120, 20)
+    assert again.fitted_.inputs.datasets[1].shape == (120, 20)
     scverse.impute(data, again, source="rna", target="atac", variables=["G0"])
     assert "G0" in atac.obsm["harmonic_imputed"]

@@ -81,7 +81,7 @@ def test_a_dense_query_that_lacks_variables(plain, digits, caplog):
         "lacks 4 of 64 variables that the model compares: pixel60, pixel61, pixel62, pixel63" in caplog.text
     )
     zeros = np.hstack([digits[2][:, :60], np.zeros((40, 4))])
-    np.testing.assert_array_equal(grown._inputs.signals[2], zeros)
+    np.testing.assert_array_equal(grown.fitted_.inputs.signals[2], zeros)
 
 
 def test_two_rows_have_no_graph_of_their_own(plain, digits):
@@ -107,14 +107,14 @@ def test_the_published_method_cannot_take_a_query(digits):
 
 def test_variables_that_only_one_dataset_has(with_own, digits):
     data, new, model = with_own
-    assert model._inputs.datasets[0].shape[1] == 144
+    assert model.fitted_.inputs.datasets[0].shape[1] == 144
     known = data["a"][:5].copy()
     for key in ("obsm", "obsp", "uns"):
         getattr(known, key).clear()
     scverse.map_query(known, model, reference=data, dataset="a")
     np.testing.assert_array_equal(known.obsm["X_harmonic"], model.embedding_[0][:5])
     mapped, grown = scverse.map_query(new, model, reference=data, copy=True)  # as a dataset of its own
-    assert grown._inputs.datasets[2].shape == (40, 144)
+    assert grown.fitted_.inputs.datasets[2].shape == (40, 144)
     np.testing.assert_array_equal(mapped.obsm["X_harmonic"], grown.embedding_[2])
     with pytest.raises(
         ValueError, match=r"lacks 80 of 144 variables that dataset 'a' is represented by \(own0"
@@ -127,8 +127,8 @@ def test_a_query_with_a_reduction_of_its_own(digits):
     model = scverse.align(data, use_rep="rep")
     query = made(digits[2], rep=digits[2][:, 8:56])
     grown = scverse.map_query(query, model, reference=data)
-    np.testing.assert_array_equal(grown._inputs.datasets[2], digits[2][:, 8:56])
-    np.testing.assert_array_equal(grown._inputs.signals[2], digits[2])
+    np.testing.assert_array_equal(grown.fitted_.inputs.datasets[2], digits[2][:, 8:56])
+    np.testing.assert_array_equal(grown.fitted_.inputs.signals[2], digits[2])
 
 
 def test_signals_in_obsm_are_matched_by_name(named, digits):

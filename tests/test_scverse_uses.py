@@ -247,10 +247,10 @@ def test_corrected_layer_of_sparse_data_with_other_variables(pair):
     np.testing.assert_array_equal(layer[:, 64:].toarray(), before[:, 64:].toarray())
     wanted = correct_signals(
         [a.X, sp.csr_matrix(before[:, :64])],
-        model._joint_rows(),
+        model.fitted_.joint_coordinates(),
         0,
-        confidence=model._support(),
-        random_state=model._seed,
+        confidence=model.fitted_.support(),
+        random_state=model.fitted_.seed,
     )
     np.testing.assert_allclose(layer[:, :64].toarray(), wanted[1].toarray())
     assert (before != b.X).nnz == 0

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 
 import harmonicalign
 from harmonicalign import HarmonicAlignment, ModelFileError
-from harmonicalign.adapters import uses
-from harmonicalign.adapters.storage import read_tree, write_tree
+from harmonicalign.adapters.storage import read_alignment, write_alignment
 from harmonicalign.datasets import load_digits_pair
 from harmonicalign.inputs.rows import find_rows
+from harmonicalign.method import DEFAULT
 from harmonicalign.metrics import earth_movers_distance, knn_label_agreement
 
 
@@ -113,6 +113,68 @@ def test_an_added_dataset_joins_without_moving_the_others(digits):
         paper.add(digits.x)
 
 
+def test_an_added_dataset_has_the_settings_that_the_user_gave(digits):
+    given = {"n_pca": 12, "n_neighbors": 7, "n_harmonics": 20}
+    x, y, new = digits.x[:200], digits.y[:200], digits.x[200:]
+    model = HarmonicAlignment(random_state=0, **given).fit([x, y])
+    model.add(new)
+    for name, value in given.items():
+        assert getattr(model.settings_, name) == getattr(model, f"{name}_") == [value] * 3
+    fitted = model.model_
+    assert fitted.reductions[2].axes.shape == (64, 12)
+    assert fitted.harmonics[2].k == 20
+    assert fitted.harmonics[2].graph.n_neighbors == 7
+    with (
+        pytest.warns(UserWarning, match="n_neighbors is 7, but dataset 3 has only 5 rows beside each row"),
+        pytest.raises(ValueError, match="n_harmonics is 20, but dataset 3 has 6 rows"),
+    ):
+        model.add(new[:6])
+    assert len(model.keys_) == 3
+    plain = HarmonicAlignment(random_state=0).fit([x, y])
+    plain.add(new)
+    assert plain.settings_.n_harmonics == [50, 50, 37]
+    assert plain.settings_.n_pca == [50, 50, 50]
+
+
+def test_the_joint_geometry_after_a_dataset_was_added_is_built_as_before(digits):
+    """The same kernel, neighbours and harmonics, over the rows of all datasets projected onto planes."""
+    model = HarmonicAlignment(random_state=0).fit([digits.x[:200], digits.y[:200]])
+    before = model.joint_
+    model.add(digits.x[200:])
+    after = model.joint_
+    whole = HarmonicAlignment(random_state=0).fit([digits.x[:200], digits.y[:200], digits.x[200:]]).joint_
+    assert np.bincount(after.batch).tolist() == [200, 200, 150]
+    for name in ("decay", "thresh", "anisotropy"):
+        assert getattr(after.graph, name) == getattr(before.graph, name)
+    assert after.graph.n_neighbors == whole.graph.n_neighbors
+    assert after.harmonics.k == whole.harmonics.k
+    assert type(after) is type(before)
+    np.testing.assert_array_equal(after.coordinates[:400], before.coordinates)
+    assert (after.rows != after.coordinates).any()
+    labels = np.r_[digits.labels_x[:200], digits.labels_y[:200], digits.labels_x[200:]]
+    graph = after.graph.transitions[400:, :400]
+    votes = [np.bincount(labels[:400], np.asarray(row).ravel(), 10).argmax() for row in graph.toarray()]
+    assert np.mean(votes == labels[400:]) > 0.8
+
+
+def test_joint_coordinates_of_an_added_dataset_are_kept(tmp_path, digits):
+    model = HarmonicAlignment(random_state=0).fit([digits.x[:200], digits.y[:200]])
+    new = model.add(digits.x[200:])
+    joint = model.fitted_.joint_coordinates()
+    assert [len(z) for z in joint] == [200, 200, 150]
+    np.testing.assert_array_equal(joint[2], new[:, -joint[2].shape[1] :])
+    back = harmonicalign.load(model.save(tmp_path / "grown.npz"))
+    np.testing.assert_array_equal(back.fitted_.joint_coordinates()[2], joint[2])
+    assert back.settings_ == model.settings_
+    np.testing.assert_array_equal(back.add(digits.y[200:]), model.add(digits.y[200:]))
+
+
+def test_a_dataset_is_added_by_the_parameters_of_the_fit(digits):
+    one, two = (HarmonicAlignment(n_pca=12, random_state=0).fit([digits.x[:200], digits.y]) for _ in range(2))
+    two.set_params(n_pca=30, n_bands=3)
+    np.testing.assert_array_equal(one.add(digits.x[200:]), two.add(digits.x[200:]))
+
+
 def test_what_an_added_dataset_needs(digits):
     x, y = digits.x[:100], digits.y[:100]
     apart = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, :40], y[:, :40]])
@@ -157,6 +219,16 @@ def test_a_saved_model_is_the_same_model(tmp_path, digits, method):
         assert (harmonicalign.load(back.save(tmp_path / "grown.npz")).embedding_[2] == added).all()
 
 
+def test_a_configuration_survives_saving_and_serves_what_is_added(tmp_path, digits):
+    config = replace(DEFAULT, n_components=11, n_hubs=1)
+    model = HarmonicAlignment(config=config, random_state=0).fit([digits.x[:200], digits.y[:200]])
+    assert model.settings_.n_pca == [11, 11]
+    back = harmonicalign.load(model.save(tmp_path / "model.npz"))
+    assert back.config == back.fitted_.parameters.config == config
+    np.testing.assert_array_equal(back.add(digits.x[200:]), model.add(digits.x[200:]))
+    assert back.settings_.n_pca == [11] * 3
+
+
 def test_sparse_signals_survive_saving(tmp_path, digits):
     model = HarmonicAlignment(random_state=0).fit([sp.csr_matrix(digits.x), sp.csr_matrix(digits.y_clean)])
     back = harmonicalign.load(model.save(tmp_path / "model.npz"))
@@ -179,16 +251,16 @@ def test_a_model_of_distances_and_of_a_generator(tmp_path, digits):
 
 
 def fewer_rows(fitted):
-    fitted["embedding_"] = [z[1:] for z in fitted["embedding_"]]
+    return replace(fitted, embedding=tuple(z[1:] for z in fitted.embedding))
 
 
 def no_numbers(fitted):
-    fitted["embedding_"] = [z * np.nan for z in fitted["embedding_"]]
+    return replace(fitted, embedding=tuple(z * np.nan for z in fitted.embedding))
 
 
 def nowhere(fitted):
-    frames = fitted["model_"].frames
-    fitted["model_"] = replace(fitted["model_"], frames=tuple(f * np.nan for f in frames))
+    frames = tuple(f * np.nan for f in fitted.model.frames)
+    return replace(fitted, model=replace(fitted.model, frames=frames))
 
 
 @pytest.mark.parametrize(
@@ -202,9 +274,8 @@ def nowhere(fitted):
 def test_a_file_whose_parts_do_not_belong_together(tmp_path, digits, spoil, message):
     model = HarmonicAlignment(method="paper", frame="common").fit([digits.x[:60], digits.y[:50]])
     path = model.save(tmp_path / "model.npz")
-    tree = read_tree(path, uses._TYPES)
-    spoil(tree["fitted"])
-    write_tree(path, tree, uses._TYPES)
+    stored = read_alignment(path)
+    write_alignment(path, replace(stored, fitted=spoil(stored.fitted)))
     with pytest.raises(ModelFileError, match=rf"does not hold a whole model \(ValueError: {message}\)"):
         harmonicalign.load(path)
 

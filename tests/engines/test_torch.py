@@ -121,7 +121,7 @@ def test_rows_are_placed_as_without_torch(form):
     model.add(pair.y)
     space = model.model_.space
     assert space.bridges[2] is not None
-    for i, rows in enumerate(model._inputs.datasets):
+    for i, rows in enumerate(model.fitted_.inputs.datasets):
         components = model.model_.reductions[i].apply(rows)
         expected = space.place(i, components, form(rows))
         found = space.place_on(torch.device("cpu"), i, components, form(rows))

@@ -20,14 +20,144 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._exceptions import ModelFileError
+from harmonicalign.evidence.correspondence import Correspondence
+from harmonicalign.evidence.significance import Significance
+from harmonicalign.fitted import FittedAlignment
+from harmonicalign.inputs.parse import Inputs
+from harmonicalign.inputs.settings import Settings
+from harmonicalign.method.config import MethodConfig
+from harmonicalign.method.embed import JointMap
+from harmonicalign.method.maps import LinearMap
+from harmonicalign.method.model import AddedRows, RefinedModel
+from harmonicalign.method.problem import PairAlignment
+from harmonicalign.method.shifts import LocalShift
+from harmonicalign.method.space import JointSpace
+from harmonicalign.paper.align import Alignment, MultiAlignment
+from harmonicalign.paper.graph import Graph
+from harmonicalign.paper.harmonics import Harmonics
+from harmonicalign.paper.joint import Joint
+from harmonicalign.paper.model import PaperModel
+from harmonicalign.paper.reduction import Reduction
+from harmonicalign.parameters import Parameters
 
-__all__ = ["read_tree", "write_tree"]
+__all__ = ["TYPES", "Stored", "read_alignment", "read_tree", "write_alignment", "write_tree"]
 
-FORMAT = 8
+FORMAT = 9
 """Raised whenever a file of one version would mean something else, or nothing, to another."""
 
 _HEADER = "header"
 _MAGIC = "harmonicalign model"
+
+_MODELS = {cls.__name__: cls for cls in (PaperModel, RefinedModel)}
+
+TYPES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (
+        AddedRows,
+        Alignment,
+        Correspondence,
+        FittedAlignment,
+        Graph,
+        Harmonics,
+        Inputs,
+        Joint,
+        JointMap,
+        JointSpace,
+        LinearMap,
+        LocalShift,
+        MethodConfig,
+        MultiAlignment,
+        PairAlignment,
+        Parameters,
+        Reduction,
+        Settings,
+        Significance,
+        *_MODELS.values(),
+    )
+}
+"""Every type that a file of a fitted alignment may name."""
+
+_TRIED_ROWS = 20
+"""Rows of each dataset with which an alignment that was read is tried out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """What one file holds.
+
+    Attributes
+    ----------
+    params
+        Parameters of the estimator.
+    features
+        Names and number of the columns, as scikit-learn keeps them.
+    fitted
+        The alignment.
+    """
+
+    params: dict[str, Any]
+    features: dict[str, Any]
+    fitted: FittedAlignment
+
+
+def write_alignment(path: str | os.PathLike[str], stored: Stored) -> Path:
+    """Write a fitted alignment to one ``.npz`` file, all of it or nothing."""
+    fitted = dataclasses.replace(stored.fitted, inputs=stored.fitted.inputs.without_containers())
+    tree = {"params": stored.params, "features": stored.features, "fitted": fitted}
+    return write_tree(path, tree, TYPES)
+
+
+def read_alignment(path: str | os.PathLike[str]) -> Stored:
+    """Read what `write_alignment` wrote; parts that do not belong together raise `ModelFileError`."""
+    tree = read_tree(path, TYPES)
+    try:
+        stored = Stored(**tree)
+        _check_parts(stored)
+        if stored.fitted.metric == "euclidean":
+            with np.errstate(all="ignore"):
+                _try_out(stored.fitted)
+    except Exception as error:  # whatever parts that do not fit together provoke
+        raise ModelFileError(
+            f"{path} does not hold a whole model ({type(error).__name__}: {error}); it is damaged or foreign"
+        ) from error
+    return stored
+
+
+def _check_parts(stored: Stored) -> None:
+    """Refuse a file whose parts do not belong together, before anything is done with them."""
+    unknown = set(stored.features) - {"n_features_in_", "feature_names_in_"}
+    if unknown:
+        raise ValueError(f"it sets {sorted(map(str, unknown))}")
+    named = {field.name for field in dataclasses.fields(Parameters)} | {"random_state", "verbose"}
+    if not set(stored.params) <= named:
+        raise ValueError(f"it has the parameters {sorted(map(str, set(stored.params) - named))}")
+    fitted, models = stored.fitted, tuple(_MODELS.values())
+    if not isinstance(fitted, FittedAlignment) or not isinstance(fitted.inputs, Inputs):
+        raise ValueError("the model or its data are of another type")
+    if not isinstance(fitted.model, models) or not isinstance(fitted.embedding, tuple):
+        raise ValueError("the model or its coordinates are of another type")
+    if not isinstance(fitted.settings, Settings) or not isinstance(fitted.parameters, Parameters):
+        raise ValueError("its settings or its parameters are of another type")
+    if not isinstance(fitted.seed, int) or not isinstance(fitted.signals_given, bool):
+        raise ValueError("its seed or what it knows of its signals are of another type")
+    inputs, n = fitted.inputs, len(fitted.inputs.datasets)
+    lengths = {len(part) for part in (fitted.embedding, inputs.keys, inputs.signals, inputs.containers)}
+    if lengths != {n} or len(fitted.model.reductions) != n:
+        raise ValueError("its parts are for different numbers of datasets")
+    for z, data, signals in zip(fitted.embedding, inputs.datasets, inputs.signals, strict=True):
+        if z.shape != (data.shape[0], fitted.width) or signals.shape[0] != data.shape[0]:
+            raise ValueError("rows of its data and of its coordinates differ in number")
+        if z.dtype.kind != "f" or not np.isfinite(z).all():
+            raise ValueError("its coordinates are not finite numbers")
+
+
+def _try_out(fitted: FittedAlignment) -> None:
+    """Place a few rows of every dataset, to see that the parts of an alignment fit together."""
+    for i, (data, signals) in enumerate(zip(fitted.inputs.datasets, fitted.inputs.signals, strict=True)):
+        some = np.unique(np.linspace(0, data.shape[0] - 1, _TRIED_ROWS).astype(np.int64))
+        placed = fitted.model.place(i, data[some], fitted.linked(i, signals[some]))
+        if placed.shape != (len(some), fitted.width) or not np.isfinite(placed).all():
+            raise ValueError("it places its own rows nowhere")
 
 
 def write_tree(path: str | os.PathLike[str], tree: Any, types: Mapping[str, type]) -> Path:

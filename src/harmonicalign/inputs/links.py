@@ -10,7 +10,7 @@ from harmonicalign._typing import Array, Matrix, MatrixLike
 __all__ = ["link_signals"]
 
 
-def link_signals(links: MatrixLike, x: Matrix, y: Matrix, *others: Matrix) -> tuple[Array, Array]:
+def link_signals(links: MatrixLike, *signals: Matrix) -> tuple[Array, Array]:
     """Pairs of columns of two datasets' signals, one per kept link.
 
     A link is kept if it is the strongest of its row or of its column, so that each signal has its best
@@ -22,18 +22,18 @@ def link_signals(links: MatrixLike, x: Matrix, y: Matrix, *others: Matrix) -> tu
     links
         Weights ≥ 0 between the signals of the first and those of the second dataset, (d_x, d_y),
         dense or sparse; 0 is no link.
-    x, y
+    *signals
         Signals of the two datasets.
-    others
-        Signals of further datasets; raises an error if there are any.
 
     Returns
     -------
     columns
         For each of the two datasets, the column indices.
     """
-    if others:
-        raise ValueError(f"links joins the features of two datasets, but there are {2 + len(others)}")
+    if len(signals) != 2:
+        found = "is one" if len(signals) == 1 else f"are {len(signals)}"
+        raise ValueError(f"links joins the features of two datasets, but there {found}; drop it")
+    x, y = signals
     try:
         matrix = sp.csr_matrix(links)
     except (TypeError, ValueError) as error:

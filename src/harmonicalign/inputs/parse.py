@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from harmonicalign._typing import Array, Datasets, Labels, Matrix, MatrixLike
 from harmonicalign.inputs.validate import check_data
 
-__all__ = ["Inputs", "column_names", "parse"]
+__all__ = ["Inputs", "column_names", "parse", "position_of"]
 
 logger = logging.getLogger("harmonicalign")
 
@@ -146,6 +146,15 @@ def parse(
 def column_names(x: object) -> list[str] | None:
     """Names of the columns of a data frame; None for anything else."""
     return [str(c) for c in x.columns] if hasattr(x, "iloc") and hasattr(x, "columns") else None
+
+
+def position_of(dataset: object, keys: Sequence[Hashable], name: str = "dataset") -> int:
+    """Number of a dataset given its key or its number; `name` is the argument that names it."""
+    if isinstance(dataset, Hashable) and dataset in keys:
+        return keys.index(dataset)
+    if isinstance(dataset, int | np.integer) and 0 <= dataset < len(keys):
+        return int(dataset)
+    raise ValueError(f"{name} names {dataset!r}; the datasets are {list(keys)}")
 
 
 def _label(form: str, key: Hashable) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +28,15 @@ class Settings:
     t: float
     calibrate: bool
     reasons: dict[str, str] = field(default_factory=dict)
+
+    def joined_by(self, new: Settings) -> Settings:
+        """The same with those of one dataset more, which has no say in what holds for all."""
+        return replace(
+            self,
+            n_neighbors=[*self.n_neighbors, *new.n_neighbors],
+            n_pca=[*self.n_pca, *new.n_pca],
+            n_harmonics=[*self.n_harmonics, *new.n_harmonics],
+        )
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ class AutoRules(Protocol):
 
 
 def resolve(
-    shapes: Sequence[tuple[int, int]],
+    shapes: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]],
     *,
     rules: AutoRules | None,
     n_neighbors: int | str,
@@ -81,15 +90,16 @@ def resolve(
     t: float | str,
     calibrate: bool | str,
 ) -> Settings:
-    """Resolve every parameter for datasets of the given shapes.
+    """Resolve every parameter for datasets of the given shapes, in order or by their numbers.
 
     "auto" follows `rules`, or the values of the paper if `rules` is None; a number is reduced, with a
     warning, if a dataset is too small for it. Every decision is logged.
     """
     reasons: dict[str, str] = {}
-    neighbours = [_neighbours(n_neighbors, n, i, rules, reasons) for i, (n, _) in enumerate(shapes)]
-    widths = [_pca_width(n_pca, n, d, rules, reasons) for n, d in shapes]
-    harmonics = [_harmonics(n_harmonics, n, i, rules, reasons) for i, (n, _) in enumerate(shapes)]
+    numbered = dict(shapes if isinstance(shapes, Mapping) else enumerate(shapes))
+    neighbours = [_neighbours(n_neighbors, n, i, rules, reasons) for i, (n, _) in numbered.items()]
+    widths = [_pca_width(n_pca, n, d, rules, reasons) for n, d in numbered.values()]
+    harmonics = [_harmonics(n_harmonics, n, i, rules, reasons) for i, (n, _) in numbered.items()]
     if isinstance(n_bands, str) and n_bands == "auto":
         bands = 8
         reasons["n_bands"] = "8: the paper's choice"

@@ -175,7 +175,7 @@ def _tell(
         **significance(run, model, strict),
         "datasets": rows,
         "coordinates": int(model.embedding_[0].shape[1]),
-        "features": int(model._inputs.signals[0].shape[1]),
+        "features": int(model.fitted_.inputs.signals[0].shape[1]),
         "confidence": confidence,
         "scores": measures,
         "stages": model.timings_,

@@ -77,7 +77,7 @@ def _model(source: Source, model: Any) -> dict[str, Any]:
         "method": model.method,
         "datasets": rows,
         "coordinates": int(model.embedding_[0].shape[1]),
-        "features": model._inputs.signals[0].shape[1],
+        "features": model.fitted_.inputs.signals[0].shape[1],
     }
     if hasattr(model, "significance_"):
         test = model.significance_

@@ -5,14 +5,17 @@ is the paper's divide and conquer. Both take and return dask arrays. `open_lazy`
 read and write files block by block.
 """
 
+from harmonicalign.adapters.distributed.alignment import DistributedAlignment
 from harmonicalign.adapters.distributed.blocks import is_dask
-from harmonicalign.adapters.distributed.chunks import fit_chunks
+from harmonicalign.adapters.distributed.chunks import Description, fit_chunks
 from harmonicalign.adapters.distributed.files import open_lazy, write_embedding
 from harmonicalign.adapters.distributed.inputs import LazyInputs, holds_dask, parse_lazy
 from harmonicalign.adapters.distributed.landmarks import choose_landmarks, fit_landmarks
 from harmonicalign.adapters.distributed.result import DistributedResult
 
 __all__ = [
+    "Description",
+    "DistributedAlignment",
     "DistributedResult",
     "LazyInputs",
     "choose_landmarks",

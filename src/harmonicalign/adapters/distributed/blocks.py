@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,18 @@ import scipy.sparse as sp
 
 from harmonicalign.inputs.validate import check_rows
 
-__all__ = ["Noted", "as_blocks", "blocks_of", "connect", "evaluate", "is_dask", "keep", "matching", "noted"]
+__all__ = [
+    "Noted",
+    "as_blocks",
+    "blocks_of",
+    "connect",
+    "evaluate",
+    "is_dask",
+    "keep",
+    "matched",
+    "matching",
+    "noted",
+]
 
 
 BLOCK_BYTES = 2**26
@@ -102,6 +113,15 @@ def matching(name: str, signals: Any, x: Any) -> Any:
     if signals.ndim != 2 or signals.shape[0] != x.shape[0]:
         raise ValueError(f"{name} has shape {signals.shape}; expected {x.shape[0]} rows, as the dataset has")
     return signals.rechunk({0: x.chunks[0], 1: -1})
+
+
+def matched(datasets: Sequence[Any], signals: Sequence[Any] | None) -> tuple[list[Any], list[Any]]:
+    """Datasets in blocks, and their signals in blocks of the same rows."""
+    x = [as_blocks(f"datasets[{i}]", d) for i, d in enumerate(datasets)]
+    given = [None] * len(x) if signals is None else list(signals)
+    if len(given) != len(x):
+        raise ValueError(f"signals has {len(given)} matrices for {len(x)} datasets; give one for each")
+    return x, [matching(f"signals[{i}]", g, d) for i, (g, d) in enumerate(zip(given, x, strict=True))]
 
 
 def blocks_of(x: Any) -> list[Any]:

@@ -25,17 +25,16 @@ import scipy.linalg
 from harmonicalign._exceptions import DisconnectedGraphWarning
 from harmonicalign._typing import Array
 from harmonicalign.adapters.distributed.blocks import (
-    as_blocks,
     blocks_of,
     connect,
     evaluate,
     keep,
     load_dask,
-    matching,
+    matched,
     noted,
     stacked,
 )
-from harmonicalign.adapters.distributed.result import DistributedResult, slim
+from harmonicalign.adapters.distributed.result import DistributedResult
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data, check_integer, check_rows
 from harmonicalign.paper.align import MultiAlignment, align_spectra, calibrate
@@ -45,7 +44,7 @@ from harmonicalign.paper.joint import synchronize
 from harmonicalign.paper.model import PaperModel
 from harmonicalign.paper.reduction import Reduction, reduce_rows
 
-__all__ = ["CHUNK_ROWS", "fit_chunks"]
+__all__ = ["CHUNK_ROWS", "Description", "fit_chunks"]
 
 
 CHUNK_ROWS = 1000
@@ -53,6 +52,37 @@ CHUNK_ROWS = 1000
 
 _GROUP = 16
 """Blocks among which rows are dealt out to chunks."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """How chunks are described and aligned.
+
+    Attributes
+    ----------
+    settings
+        Of the "paper" method for datasets of as many rows as a chunk has.
+    kernel
+        Options of `harmonicalign.kernel_graph`.
+    first_band
+        See `harmonicalign.bandlimiting_weights`.
+    seed
+        Seed of the chunks and of the eigensolver.
+    """
+
+    settings: Settings
+    kernel: dict[str, Any]
+    first_band: int = 0
+    seed: int = 0
+
+    def for_rows(self, n: int) -> Description:
+        """The same with harmonics and neighbours that chunks of n rows have room for, the same for all."""
+        settings = replace(
+            self.settings,
+            n_harmonics=[min(*self.settings.n_harmonics, n - 1)] * len(self.settings.n_harmonics),
+            n_neighbors=[min(k, n - 1) for k in self.settings.n_neighbors],
+        )
+        return replace(self, settings=settings)
 
 
 @dataclass(frozen=True)
@@ -83,31 +113,25 @@ class Hubs:
         Rotation of every hub into the common frame, (k, k).
     dataset
         The dataset that every hub belongs to.
-    settings, kernel, first_band, seed
+    how
         How chunks are described and aligned.
     """
 
     spectra: tuple[Spectrum, ...]
     frames: tuple[Array, ...]
     dataset: tuple[int, ...]
-    settings: Settings
-    kernel: dict[str, Any]
-    first_band: int
-    seed: int
+    how: Description
 
 
 def fit_chunks(
     datasets: Sequence[Any],
     signals: Sequence[Any] | None = None,
     *,
-    settings: Settings,
-    kernel: dict[str, Any],
+    how: Description,
     chunk_rows: int = CHUNK_ROWS,
     n_hubs: int = 3,
-    first_band: int = 0,
     client: Any = None,
     dtype: Any = np.float32,
-    seed: int = 0,
 ) -> DistributedResult:
     """Align datasets chunk by chunk, by the method of the paper.
 
@@ -117,22 +141,16 @@ def fit_chunks(
         Dask arrays, rows by columns; blocks are plain or CSR.
     signals
         Corresponding signals of the same rows; by default the datasets.
-    settings
-        Of the "paper" method for datasets of `chunk_rows` rows.
-    kernel
-        Options of `kernel_graph`.
+    how
+        How chunks are described and aligned.
     chunk_rows
         N_c. Chunks have about this many rows; a smaller dataset is one chunk.
     n_hubs
         Hubs of each dataset.
-    first_band
-        See `harmonicalign.bandlimiting_weights`.
     client
         A `distributed.Client`, the address of a scheduler, or None for dask's own choice.
     dtype
         Type of the coordinates.
-    seed
-        Seed of the chunks and of the eigensolver.
 
     Returns
     -------
@@ -143,11 +161,7 @@ def fit_chunks(
     dask = load_dask()
     chunk_rows = check_integer("chunk_rows", chunk_rows, minimum=10)
     n_hubs = check_integer("n_hubs", n_hubs, minimum=1)
-    x = [as_blocks(f"datasets[{i}]", d) for i, d in enumerate(datasets)]
-    given = [None] * len(x) if signals is None else list(signals)
-    if len(given) != len(x):
-        raise ValueError(f"signals has {len(given)} matrices for {len(x)} datasets; give one for each")
-    s = [matching(f"signals[{i}]", g, d) for i, (g, d) in enumerate(zip(given, x, strict=True))]
+    x, s = matched(datasets, signals)
     widths = {g.shape[1] for g in s}
     if len(widths) > 1:
         raise ValueError(f"signals have {', '.join(map(str, sorted(widths)))} columns; they must correspond")
@@ -155,42 +169,43 @@ def fit_chunks(
     # Dealt twice: tasks that two computations share under one name upset the scheduler if it lets go of
     # them in between and each has been merged with different neighbours.
     dealt, for_hubs = (
-        [_deal(d, g, chunk_rows, (seed, i)) for i, (d, g) in enumerate(zip(x, s, strict=True))]
+        [_deal(d, g, chunk_rows, (how.seed, i)) for i, (d, g) in enumerate(zip(x, s, strict=True))]
         for _ in range(2)
     )
-    smallest = min(chunk.n_rows for deck in dealt for chunk in deck.chunks)
-    settings = replace(
-        settings,
-        n_harmonics=[min(*settings.n_harmonics, smallest - 1)] * len(x),
-        n_neighbors=[min(k, smallest - 1) for k in settings.n_neighbors],
-    )
+    how = how.for_rows(min(chunk.n_rows for deck in dealt for chunk in deck.chunks))
     chosen = [
         (i, deck.chunks[j])
         for i, deck in enumerate(for_hubs)
         for j in np.unique(np.linspace(0, len(deck.chunks) - 1, n_hubs).round().astype(int))
     ]
-    described = [dask.delayed(_describe)(i, settings, kernel, seed, *chunk.pieces) for i, chunk in chosen]
-    own = [i for i, _ in chosen]
-    fitted = keep(dask.delayed(_align_hubs)(own, settings, kernel, first_band, seed, *described), client)
+    described = [dask.delayed(_describe)(i, how, *chunk.pieces) for i, chunk in chosen]
+    fitted = keep(dask.delayed(_align_hubs)([i for i, _ in chosen], how, *described), client)
     hubs = keep(dask.delayed(_hubs)(fitted), client)
     width, told = evaluate(dask.delayed(_note)(fitted), client)
     told.repeat_warnings()
-    embedding = []
-    for i, (d, deck) in enumerate(zip(x, dealt, strict=True)):
-        coordinates = [
-            dask.delayed(_embed, nout=chunk.n_pieces)(hubs, i, dtype, *chunk.pieces) for chunk in deck.chunks
-        ]
-        blocks = []
-        for b, size in enumerate(d.chunks[0]):
-            members, position = deck.members[b]
-            pieces = [coordinates[c][position] for c in members]
-            block = dask.delayed(_undeal)(size, (seed, i, b), *pieces)
-            blocks.append(dask.array.from_delayed(block, (size, width), dtype=dtype))
-        embedding.append(dask.array.concatenate(blocks))
+    embedding = [
+        _coordinates(d, deck, i, hubs, how.seed, width, dtype)
+        for i, (d, deck) in enumerate(zip(x, dealt, strict=True))
+    ]
     first = [next(chunk for j, chunk in chosen if j == i) for i in range(len(x))]
     sample = dask.delayed(_samples)(*(dask.delayed(_gathered)(*chunk.pieces) for chunk in first))
     model, place = dask.delayed(_model)(fitted), dask.delayed(_slim)(fitted)
     return DistributedResult(embedding, width, model, place, sample, None, client, np.dtype(dtype))
+
+
+def _coordinates(x: Any, deck: _Deck, i: int, hubs: Any, seed: int, width: int, dtype: Any) -> Any:
+    """Coordinates of dataset i as a dask array, in blocks as the dataset."""
+    dask = load_dask()
+    coordinates = [
+        dask.delayed(_embed, nout=chunk.n_pieces)(hubs, i, dtype, *chunk.pieces) for chunk in deck.chunks
+    ]
+    blocks = []
+    for b, size in enumerate(x.chunks[0]):
+        members, position = deck.members[b]
+        pieces = [coordinates[c][position] for c in members]
+        block = dask.delayed(_undeal)(size, (seed, i, b), *pieces)
+        blocks.append(dask.array.from_delayed(block, (size, width), dtype=dtype))
+    return dask.array.concatenate(blocks)
 
 
 @dataclass(frozen=True)
@@ -273,17 +288,16 @@ def _samples(*chunks: tuple[Any, Any]) -> tuple[list[Any], list[Any]]:
     return list(rows), list(signals)
 
 
-def _describe(
-    i: int, settings: Settings, kernel: dict[str, Any], seed: int, *pieces: Any
-) -> tuple[Reduction, Harmonics, Spectrum]:
+def _describe(i: int, how: Description, *pieces: Any) -> tuple[Reduction, Harmonics, Spectrum]:
     """Harmonics of a chunk of dataset i and the spectrum of its signals."""
+    settings = how.settings
     rows, signals = _gathered(*pieces)
-    reduction, components = reduce_rows(check_data("datasets", rows), settings.n_pca[i], seed)
-    graph = kernel_graph(components, n_neighbors=settings.n_neighbors[i], **kernel)
+    reduction, components = reduce_rows(check_data("datasets", rows), settings.n_pca[i], how.seed)
+    graph = kernel_graph(components, n_neighbors=settings.n_neighbors[i], **how.kernel)
     with warnings.catch_warnings():
         # A chunk falls apart more easily than its dataset; its harmonics then start with the pieces.
         warnings.simplefilter("ignore", DisconnectedGraphWarning)
-        found = harmonics(graph, settings.n_harmonics[i], random_state=seed)
+        found = harmonics(graph, settings.n_harmonics[i], random_state=how.seed)
     return reduction, found, Spectrum(_without_rows(found), found.gft(signals))
 
 
@@ -292,22 +306,17 @@ def _without_rows(found: Harmonics) -> Harmonics:
 
 
 def _align_hubs(
-    dataset: Sequence[int],
-    settings: Settings,
-    kernel: dict[str, Any],
-    first_band: int,
-    seed: int,
-    *described: tuple[Reduction, Harmonics, Spectrum],
+    dataset: Sequence[int], how: Description, *described: tuple[Reduction, Harmonics, Spectrum]
 ) -> Any:
     """All hubs in one frame; and the first hub of every dataset as a model, which places new rows."""
 
     def aligned() -> tuple[Hubs, PaperModel]:
         spectra = [spectrum for _, _, spectrum in described]
-        if settings.calibrate:
+        if how.settings.calibrate:
             shared = calibrate([spectrum.harmonics for spectrum in spectra])
             spectra = [replace(one, harmonics=h) for one, h in zip(spectra, shared, strict=True)]
         pairs = {
-            (a, b): _aligned(spectra[a], spectra[b], settings.n_bands, first_band)
+            (a, b): _aligned(spectra[a], spectra[b], how)
             for a in range(len(spectra))
             for b in range(a + 1, len(spectra))
         }
@@ -321,31 +330,28 @@ def _align_hubs(
                 {(i, j): pairs[g, h] for j, h in enumerate(first) for i, g in enumerate(first[:j])},
             ),
             frames=tuple(frames[h] for h in first),
-            t=settings.t,
+            t=how.settings.t,
         )
-        hubs = Hubs(tuple(spectra), tuple(frames), tuple(dataset), settings, kernel, first_band, seed)
-        return hubs, model
+        return Hubs(tuple(spectra), tuple(frames), tuple(dataset), how), model
 
     return noted(aligned)
 
 
-def _aligned(x: Spectrum, y: Spectrum, n_bands: int, first_band: int) -> Any:
+def _aligned(x: Spectrum, y: Spectrum, how: Description) -> Any:
     products = x.coefficients @ y.coefficients.T
+    n_bands, first_band = how.settings.n_bands, how.first_band
     return align_spectra(x.harmonics, y.harmonics, products, n_bands=n_bands, first_band=first_band)
 
 
 def _embed(hubs: Hubs, i: int, dtype: Any, *pieces: Any) -> tuple[Array, ...]:
     """Coordinates of a chunk of dataset i in the common frame, cut into the pieces it was dealt."""
-    _, found, own = _describe(i, hubs.settings, hubs.kernel, hubs.seed, *pieces)
+    _, found, own = _describe(i, hubs.how, *pieces)
     mine = [h for h, j in enumerate(hubs.dataset) if j == i]
-    if hubs.settings.calibrate:
+    if hubs.how.settings.calibrate:
         own = replace(own, harmonics=_calibrated(own.harmonics, hubs.spectra[mine[0]].harmonics))
-    votes = [
-        _aligned(own, hubs.spectra[h], hubs.settings.n_bands, hubs.first_band).rotation @ hubs.frames[h]
-        for h in mine
-    ]
+    votes = [_aligned(own, hubs.spectra[h], hubs.how).rotation @ hubs.frames[h] for h in mine]
     u, _, vt = scipy.linalg.svd(np.sum(votes, axis=0), full_matrices=False)
-    frequencies = own.harmonics.frequencies**hubs.settings.t
+    frequencies = own.harmonics.frequencies**hubs.how.settings.t
     coordinates = np.asarray((found.phi * frequencies) @ (u @ vt), dtype=dtype)
     ends = np.cumsum([rows.shape[0] for rows, _ in pieces])
     return tuple(np.split(coordinates, ends[:-1]))
@@ -373,4 +379,4 @@ def _model(fitted: Any) -> PaperModel:
 
 
 def _slim(fitted: Any) -> Any:
-    return slim(fitted.value[1])
+    return fitted.value[1].slim()

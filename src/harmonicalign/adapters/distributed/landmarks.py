@@ -16,21 +16,20 @@ import scipy.sparse as sp
 
 from harmonicalign._typing import Array
 from harmonicalign.adapters.distributed.blocks import (
-    as_blocks,
     blocks_of,
     connect,
     evaluate,
     keep,
     load_dask,
-    matching,
+    matched,
     noted,
     stacked,
 )
-from harmonicalign.adapters.distributed.result import DistributedResult, slim
+from harmonicalign.adapters.distributed.result import DistributedResult
 from harmonicalign.engines import cpu
 from harmonicalign.inputs.validate import check_data, check_integer, check_rows
-from harmonicalign.method.model import RefinedModel, placed_confidence
-from harmonicalign.paper.model import PaperModel
+from harmonicalign.method.model import placed_confidence
+from harmonicalign.models import AlignedModel
 
 __all__ = ["N_LANDMARKS", "choose_landmarks", "fit_landmarks"]
 
@@ -84,9 +83,8 @@ def fit_landmarks(
     datasets: Sequence[Any],
     signals: Sequence[Any] | None = None,
     *,
-    fit_local: Callable[[list[Any], list[Any]], PaperModel | RefinedModel],
-    n_landmarks: int | str = "auto",
-    landmarks: Sequence[Array] | None = None,
+    fit_local: Callable[[list[Any], list[Any]], AlignedModel],
+    landmarks: int | str | Sequence[Array] = "auto",
     batch: Any = None,
     client: Any = None,
     dtype: Any = np.float32,
@@ -103,10 +101,9 @@ def fit_landmarks(
     fit_local
         From rows and signals of the landmarks of every dataset to a model. It is called on a worker,
         so it must be possible to pickle it, and equal seeds should give equal models.
-    n_landmarks
-        Most landmarks of each dataset; "auto" is 20,000, fewer where plain rows are very wide.
     landmarks
-        Row numbers of the landmarks in every dataset, sorted, instead of a random sample.
+        Most landmarks of each dataset, drawn at random; "auto" is 20,000, fewer where plain rows are very
+        wide. Or the row numbers of the landmarks in every dataset, sorted.
     batch
         With a single matrix: the number 0, 1, … of the dataset that every row belongs to.
     client
@@ -122,26 +119,24 @@ def fit_landmarks(
         Coordinates are computed when they are asked for; the model is fitted when this returns.
     """
     dask = load_dask()
-    x = [as_blocks(f"datasets[{i}]", d) for i, d in enumerate(datasets)]
-    given = [None] * len(x) if signals is None else list(signals)
-    if len(given) != len(x):
-        raise ValueError(f"signals has {len(given)} matrices for {len(x)} datasets; give one for each")
-    s = [matching(f"signals[{i}]", g, d) for i, (g, d) in enumerate(zip(given, x, strict=True))]
+    x, s = matched(datasets, signals)
     members = None if batch is None else _batch_rows(batch, x)
     sizes = [d.shape[0] for d in x] if members is None else [len(rows) for rows in members]
-    if landmarks is None:
-        most = default_landmarks([*x, *s]) if n_landmarks == "auto" else n_landmarks
-        most = check_integer("n_landmarks", most, minimum=3)
-        landmarks = choose_landmarks(sizes, most, seed)
+    if isinstance(landmarks, str) and landmarks == "auto":
+        landmarks = default_landmarks([*x, *s])
+    if isinstance(landmarks, list | tuple):
+        kept = list(landmarks)
+    else:
+        kept = choose_landmarks(sizes, check_integer("landmarks", landmarks, minimum=3), seed)
     if members is not None:
-        landmarks = [rows[chosen] for rows, chosen in zip(members, landmarks, strict=True)]
+        kept = [rows[chosen] for rows, chosen in zip(members, kept, strict=True)]
     source = list(range(len(x))) if members is None else [0] * len(members)
     client = connect(client)
 
     def samples() -> list[Any]:
         """Rows and then signals of the landmarks; new tasks each time (see `fit_chunks`)."""
         parts = [x] if signals is None else [x, s]
-        found = [[_picked(p[j], chosen) for j, chosen in zip(source, landmarks, strict=True)] for p in parts]
+        found = [[_picked(p[j], chosen) for j, chosen in zip(source, kept, strict=True)] for p in parts]
         return [*found[0], *found[-1]]
 
     fitted = keep(dask.delayed(_fit)(fit_local, *samples()), client)
@@ -150,8 +145,7 @@ def fit_landmarks(
     told.repeat_warnings()
     which = _which(x, batch)
     embedding = [
-        _mapped(_place_block, d, g, w, place, landmarks, dtype, width)
-        for d, g, w in zip(x, s, which, strict=True)
+        _mapped(_place_block, d, g, w, place, kept, dtype, width) for d, g, w in zip(x, s, which, strict=True)
     ]
     support = None
     if refined:
@@ -253,14 +247,14 @@ def _value(fitted: Any) -> Any:
 
 
 def _slim(fitted: Any) -> Any:
-    return slim(fitted.value)
+    return fitted.value.slim()
 
 
 def _note(fitted: Any) -> tuple[int, bool, Any]:
     """What the client learns of the fit: the width of the coordinates, its kind, its warnings."""
     model = fitted.value
     width = model.coordinates()[0].shape[1]
-    return width, isinstance(model, RefinedModel), replace(fitted, value=None)
+    return width, model.method == "refined", replace(fitted, value=None)
 
 
 def _place_block(
@@ -308,4 +302,4 @@ def _support_block(
 
 def _rigidly(place: Any, i: int, rows: Any, signals: Any) -> Array:
     rows, signals = check_rows("datasets", rows), check_rows("signals", signals)
-    return np.asarray(place.space.place_rigidly(i, place.reductions[i].apply(rows), signals))
+    return np.asarray(place.place_rigidly(i, rows, signals))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,7 @@ import numpy as np
 from harmonicalign._typing import Array
 from harmonicalign.adapters.distributed.blocks import as_blocks, evaluate, load_dask, matching
 from harmonicalign.inputs.validate import check_rows
-from harmonicalign.method.model import RefinedModel
-from harmonicalign.paper.model import PaperModel
+from harmonicalign.models import AlignedModel
 
 __all__ = ["DistributedResult"]
 
@@ -51,9 +50,9 @@ class DistributedResult:
     client: Any
     dtype: Any
 
-    def fetch_model(self) -> PaperModel | RefinedModel:
+    def fetch_model(self) -> AlignedModel:
         """The fitted model; its size is that of the sample, not of the datasets."""
-        model: PaperModel | RefinedModel = evaluate(self.model, self.client)
+        model: AlignedModel = evaluate(self.model, self.client)
         return model
 
     def fetch_sample(self) -> tuple[list[Any], list[Any]]:
@@ -87,16 +86,6 @@ class DistributedResult:
             meta=np.empty((0, 0), self.dtype),
             chunks=(x.chunks[0], (self.width,)),
         )
-
-
-def slim(model: PaperModel | RefinedModel) -> PaperModel | RefinedModel:
-    """The part of a model that places rows: without the graphs' kernels and the record of the fit."""
-    if isinstance(model, RefinedModel):
-        graph = replace(model.joint.graph, kernel=None)
-        joint = replace(model.joint, graph=graph, harmonics=replace(model.joint.harmonics, graph=graph))
-        return replace(model, joint=joint, harmonics=(), pairs={})
-    bare = [replace(h, graph=replace(h.graph, kernel=None)) for h in model.harmonics]
-    return replace(model, harmonics=tuple(bare))
 
 
 def _place(rows: Any, signals: Any, *, i: int, model: Any, as_type: Any) -> Array:

@@ -13,7 +13,6 @@ from harmonicalign.adapters.report.subject import Subject, gather, sample
 from harmonicalign.engines import cpu
 from harmonicalign.evidence.correspondence import correspondence
 from harmonicalign.evidence.significance import Significance, false_discovery, permutation_test
-from harmonicalign.method.model import RefinedModel
 from harmonicalign.metrics import knn_label_agreement, mixing_entropy
 from harmonicalign.paper.align import Alignment, calibrate
 from harmonicalign.paper.harmonics import Harmonics
@@ -70,31 +69,26 @@ def aligned_pairs(subject: Subject) -> list[Pair]:
     model = subject.model
     if len(subject.sizes) < 2:
         return []
-    if isinstance(model.model_, RefinedModel):
-        pairs = []
-        for child, refinement in model.model_.pairs.items():
-            parent = model.model_.space.parents[child]
-            found = refinement.alignment if parent < child else refinement.alignment.transposed
-            pairs.append(
-                Pair(
-                    min(parent, child),
-                    max(parent, child),
-                    found,
-                    _if_tested(refinement.significance),
-                    refinement.support,
-                    refinement.start,
-                )
-            )
-        return sorted(pairs, key=lambda pair: (pair.one, pair.other))
-    chosen = sorted(model.alignment_.pairs.items())[:_MOST_PAIRS]
-    return [Pair(i, j, found, _test(subject, i, j, found)) for (i, j), found in chosen]
+    known = {}
+    for child in range(len(subject.sizes)):
+        parent, pair = model.model_.parent_of(child), model.model_.pair_of(child)
+        if pair is not None:
+            known[min(parent, child), max(parent, child)] = pair
+    pairs = []
+    for (i, j), found in sorted(model.alignment_.pairs.items()):
+        if (i, j) in known:
+            own = known[i, j]
+            pairs.append(Pair(i, j, found, _if_tested(own.significance), own.support, own.start))
+        elif len(pairs) < _MOST_PAIRS:
+            pairs.append(Pair(i, j, found, _test(subject, i, j, found)))
+    return pairs
 
 
 def score_features(subject: Subject, pairs: list[Pair]) -> Features | None:
     """Which features correspond; None with one dataset, or without columns that could."""
     model = subject.model
-    if isinstance(model.model_, RefinedModel):
-        known = model.model_.correspondence
+    known = model.model_.correspondence
+    if known is not None:
         return Features(
             known.scores, known.p_values, false_discovery(known.p_values), known.belief, float(known.share)
         )

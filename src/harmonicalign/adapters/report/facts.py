@@ -24,7 +24,6 @@ from harmonicalign.adapters.report.evidence import (
 from harmonicalign.adapters.report.points import drawn_points
 from harmonicalign.adapters.report.subject import Subject
 from harmonicalign.adapters.report.verdict import LOW_CONFIDENCE, judge, percent, readable_p, tight
-from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.align import calibrate
 from harmonicalign.paper.bands import itersine_windows
 
@@ -142,7 +141,7 @@ def _figures(
 
 def _datasets(subject: Subject, confidence: list[Array] | None) -> list[dict[str, Any]]:
     edges = np.linspace(0, 1, _BINS + 1)
-    widths = [d.shape[1] for d in subject.model._inputs.datasets]
+    widths = [d.shape[1] for d in subject.model.fitted_.inputs.datasets]
     out = []
     for i, (name, n) in enumerate(zip(subject.names, subject.sizes, strict=True)):
         entry: dict[str, Any] = {"name": name, "rows": n, "columns": int(widths[i])}
@@ -182,7 +181,7 @@ def _spectra(subject: Subject) -> dict[str, Any]:
     """Frequencies as they were compared, under the windows that say which with which."""
     settings, found = subject.model.settings_, subject.model.harmonics_
     # The default method brings frequencies to one scale while it aligns; the published one before, if at all.
-    default = isinstance(subject.model.model_, RefinedModel)
+    default = subject.model.model_.method == "refined"
     grid = np.linspace(0, 1, 201)
     windows = itersine_windows(grid, settings.n_bands)
     return {

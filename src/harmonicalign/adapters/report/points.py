@@ -61,14 +61,14 @@ def drawn_points(
 
 
 def _stacked(subject: Subject) -> bool:
-    return bool(subject.model._inputs.rows)
+    return bool(subject.model.fitted_.inputs.rows)
 
 
 def _row_numbers(subject: Subject, chosen: list[Array]) -> list[Array]:
     """Numbers by which a user knows the rows: in the stacked matrix if there was one, else by dataset."""
     if not _stacked(subject):
         return chosen
-    return [numbers[c] for numbers, c in zip(subject.model._inputs.rows, chosen, strict=True)]
+    return [numbers[c] for numbers, c in zip(subject.model.fitted_.inputs.rows, chosen, strict=True)]
 
 
 def _panel(title: str, parts: list[Array], *, given: bool) -> dict[str, Any]:

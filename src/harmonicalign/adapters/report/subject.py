@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
 from harmonicalign._typing import Array
 from harmonicalign.inputs.validate import check_rows
@@ -71,8 +72,8 @@ def subject_of(
     feature_names: Any = None,
 ) -> Subject:
     """Check what was given for a report, and gather it."""
-    model._at_hand()
-    sizes = [len(z) for z in model.embedding_]
+    check_is_fitted(model, "fitted_")
+    sizes = model.fitted_.at_hand().sizes
     signals = _signals(model)
     return Subject(
         model=model,
@@ -112,9 +113,10 @@ def gather(parts: Sequence[Any], chosen: Sequence[Array]) -> list[Any]:
 
 def _signals(model: Any) -> list[Any] | None:
     """Columns that correspond, side by side where links say so; None for distances and the like."""
-    if model.metric != "euclidean" and not model._signals_given:
+    fitted = model.fitted_
+    if fitted.metric != "euclidean" and not fitted.signals_given:
         return None
-    return [model._link(i, s) for i, s in enumerate(model._inputs.signals)]
+    return list(fitted.signals)
 
 
 def _joint_reduction(signals: list[Any]) -> Reduction:
@@ -185,7 +187,7 @@ def _per_dataset(name: str, values: Any, model: Any, sizes: list[int]) -> list[A
         parts = list(values)
     elif _length(values) == sum(sizes):
         stacked = np.asarray(values)
-        rows = model._inputs.rows if model._inputs.form == "stacked" else None
+        rows = model.fitted_.inputs.rows
         bounds = np.cumsum(sizes)[:-1]
         parts = [stacked[r] for r in rows] if rows else list(np.split(stacked, bounds))
     else:
@@ -223,7 +225,7 @@ def _feature_names(names: Any, model: Any, signals: list[Any] | None) -> list[st
     if signals is None:
         return []
     n = signals[0].shape[1]
-    links = getattr(model, "_links", None)
+    links = model.fitted_.links
     if links is not None and (names is None or len(names) == 2 < n):
         # Every link joins a feature of the first dataset with one of the second.
         sides = [None, None] if names is None else names

@@ -164,7 +164,8 @@ def _fit(model: HarmonicAlignment, parts: Parts, prepared: Prepared, anchors: An
         links=prepared.links,
         anchors=anchors,
     )
-    model.signal_names_ = prepared.names[0] if prepared.links is None else None
+    names = prepared.names[0] if prepared.links is None else None
+    model.fitted_ = model.fitted_.at_hand().with_signal_names(names)
 
 
 def _anchors(anchors: Any, parts: Parts) -> Any:

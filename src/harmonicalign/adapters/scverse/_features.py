@@ -58,7 +58,8 @@ def _values(data: Any, model: HarmonicAlignment, alignment: str, layer: str | No
         name = ("X" if used is None else f"layers[{used!r}]") + f" of dataset {one.part.key!r}"
         # A layer that is named here is taken as it is; what the alignment read, as it read it.
         stores.append(Store(one.part.adata, used, bool(info["normalize"]) and layer is None, name))
-    joint, support = model._joint_rows(), model._support()
+    fitted = model.fitted_.at_hand()
+    joint, support = fitted.joint_coordinates(), fitted.support()
     return _Values(
         held,
         stores,
@@ -116,7 +117,7 @@ def correct(
         values.coordinates,
         held.index(target),
         confidence=values.support,
-        random_state=model._seed,
+        random_state=model.fitted_.seed,
         **options,
     )
     layers = [

@@ -22,8 +22,8 @@ from harmonicalign.adapters.scverse._uses import column_values, write_transfers
 from harmonicalign.adapters.scverse._write import Slots, annotate, summary
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.evidence.significance import Significance
 from harmonicalign.method.embed import joint_neighbours
-from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.uses.transfer import transfer_labels, transfer_values
 
@@ -85,6 +85,37 @@ def map_query(
         the annotated copy and the model. `query` gets coordinates, a graph of its own rows, confidence
         and, in ``uns[key_added]["significance"]``, whether the mapping means anything.
     """
+    _check(query, model)
+    query = query.copy() if copy else query
+    given = _Given(use_rep, layer, normalize, signals)
+    reading = _reading(reference, dataset, key_added, given)
+    part, slots = Part(key if dataset is None else dataset, query), Slots(key_added, key_added)
+    held = [] if reference is None else placed(reference, model, key_added)
+    carried = _carried(held, obs, obsm)
+    mapped = _new(part, model, reading, key) if dataset is None else _more(part, model, reading, dataset)
+    found = [_carry(held, values, mapped, model) for _, _, values in carried]
+    annotate(
+        query,
+        slots,
+        embedding=mapped.embedding.copy(),
+        confidence=mapped.confidence,
+        graph=_own_graph(mapped.joint),
+        uns={
+            **summary(mapped.model, slots, mapped.test),
+            "input": reading.record(str(part.key), dataset is not None),
+        },
+    )
+    whole = Placed(part, -1, np.arange(len(mapped.embedding)))
+    for (slot, name, _), transfer in zip(carried, found, strict=True):
+        if slot == "obs":
+            write_transfers([whole], [transfer], name)
+        else:
+            query.obsm[name] = transfer.values
+    return (query, mapped.model) if copy else mapped.model
+
+
+def _check(query: Any, model: HarmonicAlignment) -> None:
+    """Refuse what cannot be mapped, and models that cannot take it."""
     if not is_anndata(query):
         raise ValueError(f"query is of type {type(query).__name__}; expected an AnnData")
     if model.signal_names_ is None:
@@ -92,45 +123,58 @@ def map_query(
             "the model does not know names of signals that mean the same in all datasets (it has links, or "
             "was fitted on arrays); fit it with harmonicalign.adapters.scverse.align and shared variables"
         )
-    if not isinstance(model.model_, RefinedModel):
+    if model.model_.method != "refined":
         raise ValueError('map_query needs a model of method="refined"')
-    query = query.copy() if copy else query
-    reading = _reading(reference, model, dataset, key_added, use_rep, layer, normalize, signals)
-    part, slots = Part(key if dataset is None else dataset, query), Slots(key_added, key_added)
-    held = [] if reference is None else placed(reference, model, key_added)
-    carried = _carried(held, obs, obsm)
-    if dataset is None:
-        grown = copies.copy(model)
-        rows, shown = _new_dataset(part, model, reading)
-        z = grown.add(rows, key=key, signals=shown)
-        confidence, test = grown.confidence_[-1], _last_test(grown)
-    else:
-        grown, test = model, model.significance_
-        rows, shown = _known_dataset(part, model, reading, dataset)
-        z = model.transform(rows, dataset=dataset, signals=shown)
-    width = model._joint_rows()[0].shape[1]
-    support = row_confidence([np.vstack(model._joint_rows()), z[:, -width:]], random_state=model._seed)[1]
-    if dataset is not None:
-        confidence = support
-    found = [_carry(held, values, z, support, model) for _, _, values in carried]
-    annotate(
-        query,
-        slots,
-        embedding=z.copy(),
-        confidence=confidence,
-        graph=_own_graph(z[:, -width:]),
-        uns={
-            **summary(grown, slots, test),
-            "input": reading.record(str(part.key), dataset is not None),
-        },
-    )
-    whole = Placed(part, -1, np.arange(len(z)))
-    for (slot, name, _), transfer in zip(carried, found, strict=True):
-        if slot == "obs":
-            write_transfers([whole], [transfer], name)
-        else:
-            query.obsm[name] = transfer.values
-    return (query, grown) if copy else grown
+
+
+@dataclass(frozen=True)
+class _Mapped:
+    """A query in its place.
+
+    Attributes
+    ----------
+    model
+        The model that knows it.
+    embedding, joint
+        Aligned coordinates of its rows, and where they are in the joint space.
+    support, confidence
+        How well the reference supports where rows are, and where they were before they were moved.
+    test
+        Whether the mapping means anything.
+    """
+
+    model: HarmonicAlignment
+    embedding: Array
+    joint: Array
+    support: Array
+    confidence: Array
+    test: Significance | None
+
+
+def _new(part: Part, model: HarmonicAlignment, reading: _Reading, key: Any) -> _Mapped:
+    """The query as a dataset of its own."""
+    grown = copies.copy(model)
+    rows, shown = _new_dataset(part, model, reading)
+    z = grown.add(rows, key=key, signals=shown)
+    fitted = grown.fitted_.at_hand()
+    *reference, joint = fitted.joint_coordinates()
+    test = fitted.model.significance_of(len(reference))
+    return _Mapped(grown, z, joint, _support(reference, joint, fitted.seed), fitted.confidence[-1], test)
+
+
+def _more(part: Part, model: HarmonicAlignment, reading: _Reading, dataset: Any) -> _Mapped:
+    """The query as more rows of a dataset that the model knows."""
+    rows, shown = _known_dataset(part, model, reading, dataset)
+    z = model.transform(rows, dataset=dataset, signals=shown)
+    fitted = model.fitted_.at_hand()
+    joint = fitted.place_jointly(fitted.position(dataset), rows, shown)
+    support = _support(fitted.joint_coordinates(), joint, fitted.seed)
+    return _Mapped(model, z, joint, support, support, model.significance_)
+
+
+def _support(reference: Sequence[Array], joint: Array, seed: int) -> Array:
+    """How well the rows of the reference, all together, support those of the query."""
+    return row_confidence([np.vstack(list(reference)), joint], random_state=seed)[1]
 
 
 def _own_graph(rows: Array) -> Any:
@@ -171,16 +215,17 @@ class _Reading:
         }
 
 
-def _reading(
-    reference: Any,
-    model: HarmonicAlignment,
-    dataset: Any,
-    alignment: str,
-    use_rep: str | None,
-    layer: str | None,
-    normalize: bool | None,
-    signals: str | None,
-) -> _Reading:
+@dataclass(frozen=True)
+class _Given:
+    """What the user said of how the query's matrices are found; None leaves it to the reference."""
+
+    use_rep: str | None
+    layer: str | None
+    normalize: bool | None
+    signals: str | None
+
+
+def _reading(reference: Any, dataset: Any, alignment: str, given: _Given) -> _Reading:
     info: dict[str, Any] = {}
     if reference is not None:
         objects = datasets_of(reference)
@@ -191,11 +236,11 @@ def _reading(
             raise ValueError("map_query needs variables, but the reference was aligned through gene activity")
     represented = info.get("represented")
     return _Reading(
-        use_rep or info.get("use_rep") or None,
-        use_rep is not None or dataset is not None,
-        layer or info.get("layer") or None,
-        bool(info.get("normalize", False)) if normalize is None else normalize,
-        signals or info.get("signals") or None,
+        given.use_rep or info.get("use_rep") or None,
+        given.use_rep is not None or dataset is not None,
+        given.layer or info.get("layer") or None,
+        bool(info.get("normalize", False)) if given.normalize is None else given.normalize,
+        given.signals or info.get("signals") or None,
         None if represented is None else [str(name) for name in represented],
     )
 
@@ -206,7 +251,7 @@ def _new_dataset(part: Part, model: HarmonicAlignment, reading: _Reading) -> tup
     has_rep = reading.use_rep is not None and (reading.must_have_rep or reading.use_rep in part.adata.obsm)
     if has_rep and reading.use_rep is not None:
         rows = representation(part, reading.use_rep)
-    elif reading.use_rep is not None or model._signals_given:
+    elif reading.use_rep is not None or model.fitted_.signals_given:
         if reading.use_rep is not None:
             logger.info("the query has no obsm[%r]: its graph is built on its variables", reading.use_rep)
         store = reading.store(part)
@@ -223,7 +268,7 @@ def _known_dataset(
     shown, missing = _signals(part, model, reading)
     if missing.size:
         # Where a variable is not measured, the dataset's mean says least.
-        known = model._inputs.signals[model._position(dataset)]
+        known = model.fitted_.inputs.signals[model.fitted_.position(dataset)]
         means = np.asarray(known.mean(axis=0)).ravel()[missing]
         shown = shown.toarray() if sp.issparse(shown) else shown.copy()
         shown[:, missing] = means
@@ -295,12 +340,6 @@ def _signals_in_obsm(part: Part, key: str, names: Sequence[str]) -> Matrix:
     return values[:, [number[name] for name in names]]
 
 
-def _last_test(model: HarmonicAlignment) -> Any:
-    refined = model.model_
-    assert isinstance(refined, RefinedModel)
-    return refined.pairs[len(model.keys_) - 1].significance
-
-
 def _carried(
     held: Sequence[Placed], obs: str | Sequence[str], obsm: str | Sequence[str]
 ) -> list[tuple[str, str, list[Any]]]:
@@ -326,8 +365,8 @@ def _carried(
     return out
 
 
-def _carry(held: Sequence[Placed], values: list[Any], z: Array, support: Array, model: Any) -> Any:
-    places = [model.embedding_[one.number][one.positions] for one in held]
+def _carry(held: Sequence[Placed], values: list[Any], mapped: _Mapped, model: HarmonicAlignment) -> Any:
+    places, seed = [model.embedding_[one.number][one.positions] for one in held], model.fitted_.seed
     if all(np.asarray(v).dtype.kind == "f" for v in values):
-        return transfer_values(places, values, z, random_state=model._seed)
-    return transfer_labels(places, values, z, support=support, random_state=model._seed)
+        return transfer_values(places, values, mapped.embedding, random_state=seed)
+    return transfer_labels(places, values, mapped.embedding, support=mapped.support, random_state=seed)

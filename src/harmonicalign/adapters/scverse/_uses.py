@@ -15,7 +15,6 @@ from harmonicalign.adapters.scverse._placed import Placed, find, info_of, placed
 from harmonicalign.adapters.scverse._write import Slots, annotate
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.inputs.validate import random_state_from
-from harmonicalign.method.model import RefinedModel
 from harmonicalign.metrics import foscttm, knn_label_agreement, mixing_entropy
 from harmonicalign.uses.transfer import UNASSIGNED, LabelTransfer, ValueTransfer
 
@@ -293,7 +292,7 @@ def score(
             np.mean(np.concatenate([model.confidence_[one.number][one.positions] for one in held]))
         ),
     }
-    if isinstance(model.model_, RefinedModel):
+    if model.model_.significance is not None:
         out |= {"z": model.significance_.z, "p": model.significance_.p, "share": model.share_}
     if label_key is not None:
         out |= _label_scores(held, kept, places, label_key, n_neighbors)

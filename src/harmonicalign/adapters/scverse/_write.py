@@ -17,7 +17,6 @@ from harmonicalign.adapters.scverse._prepare import Options, Prepared
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.links import link_signals
-from harmonicalign.method.model import RefinedModel
 
 __all__ = ["Slots", "annotate", "summary", "write_results"]
 
@@ -55,8 +54,7 @@ def write_results(
     """Write a fitted alignment into the data it was fitted on."""
     graph = neighbour_graph(model.joint_.graph)
     confidence = model.confidence_
-    refined = isinstance(model.model_, RefinedModel)
-    common = summary(model, slots, model.significance_ if refined else None)
+    common = summary(model, slots, model.model_.significance)
     features = _features(model, prepared)
     if parts.form == "batches":
         order = np.concatenate([part.rows for part in parts.parts if part.rows is not None])
@@ -173,7 +171,7 @@ def _input(options: Options, i: int, prepared: Prepared, record: dict[str, Any],
 
 def _features(model: HarmonicAlignment, prepared: Prepared) -> dict[str, Array] | None:
     """Weight, score and selection of every signal (or link), and the signals' numbers by dataset."""
-    if not isinstance(model.model_, RefinedModel):
+    if model.model_.correspondence is None:
         return None
     out = {
         "weight": model.feature_weights_,

@@ -1,0 +1,150 @@
+"""What scikit-learn's conventions ask of an estimator whose result is held in one attribute, ``fitted_``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from operator import attrgetter
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+import sklearn
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from harmonicalign._typing import Array
+from harmonicalign.inputs.parse import Inputs, parse
+
+__all__ = [
+    "Wrapper",
+    "attribute",
+    "check_container",
+    "feature_facts",
+    "forget",
+    "method",
+    "parse_for",
+    "wrapper_for",
+]
+
+_FACTS = ("n_features_in_", "feature_names_in_")
+"""What scikit-learn keeps of the columns."""
+
+_CONTAINERS = ("default", "pandas", "polars")
+"""What `HarmonicAlignment.set_output` knows."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_S = TypeVar("_S")
+
+
+def attribute(read: str | Callable[[Any], Any], *, refined: bool = False) -> Any:
+    """A read-only attribute.
+
+    Parameters
+    ----------
+    read
+        Where it is in ``fitted_``, or a function of ``fitted_``.
+    refined
+        Only the default method has it.
+    """
+    get = attrgetter(read) if isinstance(read, str) else read
+
+    def value(self: Any) -> Any:
+        check_is_fitted(self, "fitted_")
+        if refined and self.fitted_.model.correspondence is None:
+            raise AttributeError("only a refined alignment of two or more datasets has this")
+        return get(self.fitted_)
+
+    return property(value)
+
+
+def method(function: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[Any, _P], _R]:
+    """A method that needs the rows at hand, with its own signature and documentation."""
+
+    @wraps(function)
+    def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        check_is_fitted(self, "fitted_")
+        return function(self.fitted_.at_hand(), *args, **kwargs)
+
+    return call
+
+
+def forget(estimator: Any) -> None:
+    """Drop what an earlier fit left, so that fitting again equals fitting anew."""
+    for name in [name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")]:
+        delattr(estimator, name)
+
+
+def parse_for(estimator: Any, X: Any, batch: Any, signals: Any, *, corresponding: bool) -> Inputs:
+    """Datasets in one form; the estimator remembers number and names of the columns."""
+    if batch is None and (sp.issparse(X) or not isinstance(X, list | tuple | dict)):
+        if len(set(map(str, getattr(X, "columns", ())))) < len(getattr(X, "columns", ())):
+            raise ValueError("X has a column name more than once; make names unique")
+        # One plain matrix: scikit-learn's own checks give its messages and remember its names.
+        validate_data(estimator, X, accept_sparse="csr", dtype=None, ensure_min_samples=3)
+    inputs = parse(X, batch, signals, corresponding=corresponding)
+    widths = {d.shape[1] for d in inputs.datasets}
+    if len(widths) == 1:
+        estimator.n_features_in_ = widths.pop()
+    names = getattr(inputs.containers[0], "columns", None)
+    if inputs.form == "stacked" and names is not None and all(isinstance(c, str) for c in names):
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    return inputs
+
+
+def feature_facts(estimator: Any) -> dict[str, Any]:
+    """What scikit-learn keeps of the columns, by name."""
+    return {name: getattr(estimator, name) for name in _FACTS if hasattr(estimator, name)}
+
+
+def check_container(container: str) -> str:
+    """The container that results are to come in, if it is known."""
+    if container not in _CONTAINERS:
+        raise ValueError(f"transform is {container!r}; expected 'default', 'pandas' or 'polars'")
+    return container
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """Puts coordinates into a container.
+
+    Attributes
+    ----------
+    container
+        One of 'default', 'pandas' and 'polars'.
+    columns
+        Names of the coordinates.
+    """
+
+    container: str
+    columns: list[str]
+
+    def wrap(self, result: Array, original: Any) -> Any:
+        """Coordinates in the container, with the row labels of what they were made of; dask arrays stay."""
+        if not isinstance(result, np.ndarray):
+            return result
+        if self.container == "pandas":
+            import pandas as pd
+
+            index = getattr(original, "index", None)
+            return pd.DataFrame(result, columns=self.columns, index=index, copy=False)
+        if self.container == "polars":
+            import polars as pl
+
+            return pl.DataFrame(result, schema=self.columns, orient="row")
+        return result
+
+    def hand_back(self, inputs: Inputs, results: Sequence[Array]) -> Any:
+        """Coordinates of every dataset in the form of the input."""
+        if inputs.form == "stacked":
+            return self.wrap(inputs.restore(list(results)), None)
+        wrapped = [self.wrap(r, c) for r, c in zip(results, inputs.containers, strict=True)]
+        return inputs.restore(wrapped)
+
+
+def wrapper_for(estimator: Any) -> Wrapper:
+    """What puts results into the container that `set_output` or scikit-learn's configuration asks for."""
+    chosen = getattr(estimator, "_sklearn_output_config", {}).get("transform")
+    chosen = chosen or sklearn.get_config()["transform_output"]
+    return Wrapper(chosen, list(estimator.get_feature_names_out()))

@@ -1,0 +1,57 @@
+"""From datasets in memory to a fitted alignment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harmonicalign._progress import Progress
+from harmonicalign.fitted import FittedAlignment
+from harmonicalign.inputs.links import link_signals
+from harmonicalign.inputs.parse import Inputs
+from harmonicalign.parameters import Parameters, anchor_pairs
+
+__all__ = ["fit_alignment"]
+
+
+def fit_alignment(
+    inputs: Inputs,
+    parameters: Parameters,
+    *,
+    anchors: Any = None,
+    links: Any = None,
+    signals_given: bool = False,
+    seed: int = 0,
+    verbose: bool = False,
+) -> FittedAlignment:
+    """Align datasets in memory; arguments as in `HarmonicAlignment.fit`, parsed.
+
+    Parameters
+    ----------
+    inputs
+        The datasets.
+    parameters
+        How to align them.
+    anchors, links
+        Rows known to match; weights between signals that differ.
+    signals_given
+        Whether the signals were given apart from the datasets.
+    seed
+        Seed of everything random.
+    verbose
+        Print each stage and its time.
+    """
+    method = parameters.method_for(len(inputs.keys))
+    columns = None if links is None else link_signals(links, *inputs.signals)
+    signals = inputs.signals
+    if columns is not None:
+        signals = [s[:, c] for s, c in zip(signals, columns, strict=True)]
+    progress = Progress(verbose)
+    settings = parameters.settle(method, [d.shape for d in inputs.datasets])
+    parameters.check_memory(method, settings, inputs.datasets, inputs.signals)
+    pairs = anchor_pairs(anchors, parameters.method, inputs.keys, [d.shape[0] for d in inputs.datasets])
+    fit = parameters.fit_function(method, inputs.keys, settings, anchors=pairs, seed=seed, progress=progress)
+    model = fit(inputs.datasets, signals)
+    embedding = tuple(model.coordinates())
+    return FittedAlignment(
+        model, inputs, embedding, settings, progress.timings, seed, parameters, columns, signals_given
+    )

@@ -1,0 +1,394 @@
+"""A fitted alignment: immutable, with everything that can be asked of it; `HarmonicAlignment` holds one.
+
+Functions compute; the class remembers what they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from harmonicalign._typing import Array
+from harmonicalign.conventions import Wrapper
+from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.inputs.parse import Inputs, column_names, parse, position_of
+from harmonicalign.inputs.rows import find_rows
+from harmonicalign.inputs.settings import Settings
+from harmonicalign.inputs.validate import check_data
+from harmonicalign.method.model import RefinedModel
+from harmonicalign.models import AlignedModel
+from harmonicalign.paper.joint import Joint
+from harmonicalign.parameters import Parameters
+from harmonicalign.uses.correct import correct
+from harmonicalign.uses.smooth import Denoised, Imputation, balanced_transitions, denoise, impute
+from harmonicalign.uses.transfer import LabelTransfer, ValueTransfer, transfer_labels, transfer_values
+
+__all__ = ["AlignedModel", "FittedAlignment"]
+
+
+@dataclass(frozen=True, eq=False)
+class FittedAlignment:
+    """Datasets that were aligned, and what can be done with them.
+
+    Attributes
+    ----------
+    model
+        Everything that was fitted.
+    inputs
+        The datasets and their signals, and the form in which they came.
+    embedding
+        Aligned coordinates of every dataset.
+    settings
+        Parameters in force, with one entry per dataset where they depend on it, and their reasons.
+    timings
+        Seconds per stage.
+    seed
+        Seed of everything random.
+    parameters
+        Parameters as they were given.
+    links
+        Columns of the two datasets' signals, side by side by link; None where columns correspond as they are.
+    signals_given
+        Whether signals were given apart from the datasets.
+    """
+
+    model: AlignedModel
+    inputs: Inputs
+    embedding: tuple[Array, ...]
+    settings: Settings
+    timings: dict[str, float]
+    seed: int
+    parameters: Parameters
+    links: tuple[Array, Array] | None = None
+    signals_given: bool = False
+
+    @property
+    def keys(self) -> list[Any]:
+        """Names of the datasets."""
+        return list(self.inputs.keys)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of every dataset."""
+        return [len(z) for z in self.embedding]
+
+    @property
+    def width(self) -> int:
+        """Number of aligned coordinates."""
+        return int(self.embedding[0].shape[1])
+
+    @property
+    def metric(self) -> str:
+        """What the datasets hold: rows ("euclidean"), distances or affinities."""
+        return self.parameters.metric
+
+    @property
+    def signal_names(self) -> list[str] | None:
+        """Column names of the signals, where data frames gave them."""
+        return self.inputs.signal_names
+
+    @property
+    def is_one_matrix(self) -> bool:
+        """Whether one plain matrix was fitted, as scikit-learn's transformers are."""
+        return self.inputs.form == "single"
+
+    @cached_property
+    def signals(self) -> tuple[Any, ...]:
+        """Signals of every dataset, linked columns side by side."""
+        return tuple(self.linked(i, s) for i, s in enumerate(self.inputs.signals))
+
+    @cached_property
+    def joint(self) -> Joint:
+        """Graph and diffusion map over the aligned rows of all datasets."""
+        return self.model.joint_geometry(self.seed)
+
+    @cached_property
+    def confidence(self) -> tuple[Array, ...]:
+        """How well other datasets support each row's place, before rows are moved towards each other."""
+        found = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
+        if found is None:
+            found = row_confidence(self.embedding, n_smooth=4, random_state=self.seed)
+        return tuple(found)
+
+    def position(self, dataset: Any) -> int:
+        """Number of a dataset given its key or its number."""
+        return position_of(dataset, self.inputs.keys)
+
+    def linked(self, i: int, signals: Any) -> Any:
+        """Signals of dataset i with linked columns side by side, where links were given."""
+        return signals if self.links is None else signals[:, self.links[i]]
+
+    def joint_coordinates(self) -> list[Array]:
+        """Where the rows of every dataset are in the joint space."""
+        return self.model.joint_coordinates()
+
+    def support(self) -> list[Array]:
+        """Support of every row where it was finally placed, which is what neighbours are drawn from."""
+        return row_confidence(self.joint_coordinates(), random_state=self.seed)
+
+    def transitions(self, order: Sequence[int]) -> Any:
+        """Transition matrix of the joint graph, with the given datasets first."""
+        joint = self.joint
+        rest = [i for i in range(len(self.keys)) if i not in order]
+        rows = np.concatenate([np.flatnonzero(joint.batch == i) for i in [*order, *rest]])
+        return joint.graph.transitions[rows][:, rows]
+
+    def restored(self, wrapper: Wrapper) -> Any:
+        """Aligned coordinates in the form of the input."""
+        return wrapper.hand_back(self.inputs, self.embedding)
+
+    def at_hand(self) -> FittedAlignment:
+        """The alignment itself: its rows are in memory."""
+        return self
+
+    def in_memory(self) -> FittedAlignment:
+        """The alignment itself: its rows are in memory."""
+        return self
+
+    def with_signal_names(self, names: list[str] | None) -> FittedAlignment:
+        """The same with names of the signals."""
+        return replace(self, inputs=replace(self.inputs, signal_names=names))
+
+    # ---------------------------------------------------------------------------------------- new rows
+
+    def place(self, i: int, X: Any, signals: Any = None) -> Array:
+        """Aligned coordinates of rows of dataset i; rows of the fit are recognised and keep theirs.
+
+        Parameters
+        ----------
+        i
+            Number of the dataset.
+        X
+            Its rows, as users give them.
+        signals
+            Their signals, if the fit was given signals apart from the datasets.
+        """
+        return self._placed(i, X, signals, self.model.place, self.embedding)
+
+    def place_jointly(self, i: int, X: Any, signals: Any = None) -> Array:
+        """Joint coordinates of rows of dataset i; parameters as in `place`."""
+        return self._placed(i, X, signals, self.model.place_jointly, self.joint_coordinates())
+
+    def place_all(self, X: Any, signals: Any = None) -> tuple[Inputs, list[Array]]:
+        """Rows of every dataset, in one of the forms of `HarmonicAlignment.fit`, and their coordinates."""
+        inputs = parse(X, signals=signals, corresponding=self.links is None)
+        if inputs.keys != self.inputs.keys:
+            raise ValueError(
+                f"transform got the datasets {inputs.keys}, the model knows {self.inputs.keys}; "
+                "name the one these rows belong to: transform(rows, dataset=…)"
+            )
+        given = [None if signals is None else signals[key] for key in inputs.keys]
+        parts = zip(inputs.containers, given, strict=True)
+        return inputs, [self.place(i, rows, s) for i, (rows, s) in enumerate(parts)]
+
+    def with_dataset(self, X: Any, *, key: Any = None, signals: Any = None) -> FittedAlignment:
+        """An alignment that knows one dataset more; nothing that is there moves.
+
+        Parameters
+        ----------
+        X
+            The new dataset.
+        key
+            Its name; by default the next number.
+        signals
+            Its signals, if the fit was given signals apart from the datasets.
+        """
+        if self.model.method != "refined":
+            raise AttributeError("only a refined alignment of two or more datasets takes another one")
+        if self.links is not None:
+            raise ValueError("add needs signals that correspond column by column; this model has links")
+        key = len(self.keys) if key is None else key
+        if key in self.keys:
+            raise ValueError(f"key {key!r} is taken; the datasets are {self.keys}")
+        if signals is None and self.signals_given:
+            raise ValueError("the model was fitted with signals=…; give those of the new dataset too")
+        rows = check_data("X", X, min_rows=3)
+        shared = self._by_name(X if signals is None else signals)
+        expected = self.inputs.signals[0].shape[1]
+        if shared.shape != (rows.shape[0], expected):
+            raise ValueError(
+                f"signals has shape {shared.shape}; expected {rows.shape[0]} rows of the {expected} columns "
+                "that the model was fitted with"
+            )
+        settings = self.parameters.settle("refined", {len(self.keys): rows.shape})
+        known = self.inputs.datasets, self.inputs.signals
+        model = cast(RefinedModel, self.model)
+        grown = self.parameters.grow(model, known, (rows, shared), settings, self.seed)
+        return replace(
+            self,
+            model=grown,
+            inputs=self.inputs.with_dataset(key, rows, shared, column_names(X)),
+            embedding=(*self.embedding, grown.coordinates()[-1]),
+            settings=self.settings.joined_by(settings),
+        )
+
+    def _placed(
+        self,
+        i: int,
+        X: Any,
+        signals: Any,
+        by: Callable[[int, Any, Any], Array],
+        fitted: Sequence[Array],
+    ) -> Array:
+        """Where a function of the model puts rows of dataset i; rows of the fit keep their place."""
+        rows = check_data("X", self.inputs.in_order(i, X))
+        if self.metric != "euclidean":
+            raise ValueError(f"transform needs rows, but the model was fitted with metric={self.metric!r}")
+        known = self.inputs.datasets[i]
+        if rows.shape[1] != known.shape[1]:
+            raise ValueError(
+                f"X has {rows.shape[1]} features; dataset {self.keys[i]!r} was fitted with {known.shape[1]}"
+            )
+        # The published method places rows by their own columns alone.
+        shared = rows if self.model.method == "paper" else self._shared(i, X, rows, signals)
+        out = by(i, rows, shared)
+        found = find_rows(known, rows)
+        out[found >= 0] = fitted[i][found[found >= 0]]
+        return out
+
+    def _shared(self, i: int, X: Any, rows: Any, signals: Any) -> Any:
+        """Signals of new rows of dataset i, checked and linked."""
+        if signals is None and self.signals_given:
+            raise ValueError("the model was fitted with signals=…; give those of the new rows too")
+        # Columns that are compared by place are the rows' own, and these have been checked.
+        own = signals is None and self.signal_names is None
+        shared = rows if own else self._by_name(X if signals is None else signals)
+        expected = rows.shape[0], self.inputs.signals[i].shape[1]
+        if shared.shape != expected:
+            raise ValueError(
+                f"signals has shape {shared.shape}; expected {expected}, rows of X by signals of the fit"
+            )
+        return self.linked(i, shared)
+
+    def _by_name(self, signals: Any) -> Any:
+        """Signals of new rows, by name where the fit matched by name."""
+        names = self.signal_names
+        if names is not None and hasattr(signals, "columns"):
+            missing = [name for name in names if name not in set(map(str, signals.columns))]
+            if missing:
+                raise ValueError(
+                    f"signals lacks the column(s) {', '.join(missing[:5])} that the model was fitted with"
+                )
+            columns = {str(c): j for j, c in enumerate(signals.columns)}
+            signals = signals.iloc[:, [columns[name] for name in names]]
+        return check_data("signals", signals)
+
+    # ---------------------------------------------------------------------------------------- uses
+
+    def transfer(
+        self,
+        /,
+        labels: Any,
+        *,
+        source: Any = 0,
+        target: Any = 1,
+        method: str = "knn",
+        threshold: float | None = None,
+        **options: Any,
+    ) -> LabelTransfer | ValueTransfer:
+        """Transfer labels or values of some datasets to another.
+
+        Parameters
+        ----------
+        labels
+            One label (or value, or row of values) per row of `source`; a dict by dataset to use
+            several. Floating-point arrays are values, anything else is labels.
+        source
+            Dataset the labels belong to; ignored if `labels` is a dict.
+        target
+            Dataset to label.
+        method
+            "knn", "diffusion" (over the joint graph) or, for labels, "svm".
+        threshold
+            Labels with a lower confidence become "unassigned".
+        **options
+            Passed on to `harmonicalign.uses.transfer.transfer_labels` or `transfer_values`.
+
+        Returns
+        -------
+        transfer
+            Labels with calibrated confidence, or values with their expected error.
+        """
+        given = labels if isinstance(labels, Mapping) else {source: labels}
+        sources = [self.position(key) for key in given]
+        goal = self.position(target)
+        if goal in sources:
+            raise ValueError(f"target {target!r} is among the sources; name another dataset")
+        options["transitions"] = self.transitions([*sources, goal]) if method == "diffusion" else None
+        known = [np.asarray(values) for values in given.values()]
+        places, new = [self.embedding[i] for i in sources], self.embedding[goal]
+        common = {"method": method, "random_state": self.seed, **options}
+        if all(values.dtype.kind == "f" for values in known):
+            return transfer_values(places, known, new, **common)
+        return transfer_labels(
+            places, known, new, support=self.support()[goal], threshold=threshold, **common
+        )
+
+    def correct(self, /, reference: Any = 0, **options: Any) -> Any:
+        """Every dataset's signals in the terms of a reference, in original units.
+
+        Parameters
+        ----------
+        reference
+            The dataset that stays as it is.
+        **options
+            Passed on to `harmonicalign.uses.correct.correct`.
+
+        Returns
+        -------
+        corrected
+            Signals in the form of the fitted input; sparse stays sparse.
+        """
+        if self.links is not None:
+            raise ValueError("correct needs signals that correspond column by column; this model has links")
+        results = correct(
+            self.inputs.signals,
+            self.joint_coordinates(),
+            self.position(reference),
+            confidence=self.support(),
+            random_state=self.seed,
+            **options,
+        )
+        return self.inputs.restore(results)
+
+    def denoise(self, values: Any, *, dataset: Any = None, t: int | str = "auto") -> Denoised:
+        """Values smoothed by diffusion over the rows of all datasets.
+
+        Parameters
+        ----------
+        values
+            Columns over the rows of `dataset`, or over those of all datasets stacked in the order
+            of `keys_`.
+        dataset
+            Which rows the values belong to; they are then smoothed over those rows alone.
+        t
+            Diffusion time, a whole number; "auto" chooses it.
+        """
+        matrix, places = check_data("values", values), self.joint_coordinates()
+        if dataset is not None:
+            places = [places[self.position(dataset)]]
+        n = sum(map(len, places))
+        if matrix.shape[0] != n:
+            whose = "all datasets, in the order of keys_" if dataset is None else f"dataset {dataset!r}"
+            raise ValueError(f"values has {matrix.shape[0]} rows; expected the {n} rows of {whose}")
+        support = self.support() if dataset is None else None
+        return denoise(matrix, balanced_transitions(places, confidence=support), t=t)
+
+    def impute(self, values: Any, *, source: Any, target: Any, n_neighbors: int = 15) -> Imputation:
+        """Features that `target` never measured, from the rows of `source` near to its own.
+
+        Parameters
+        ----------
+        values
+            Features of the rows of `source`.
+        source, target
+            The two datasets.
+        n_neighbors
+            Rows of `source` that each prediction is drawn from.
+        """
+        places = [self.embedding[self.position(key)] for key in (source, target)]
+        return impute(values, *places, n_neighbors=n_neighbors)

@@ -1,0 +1,236 @@
+"""What users ask of a fit, checked: parameters, and rows known to match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from harmonicalign._progress import Progress
+from harmonicalign._typing import Array
+from harmonicalign.engines.devices import resolve as resolve_device
+from harmonicalign.inputs.parse import position_of
+from harmonicalign.inputs.settings import FitOptions, Settings, resolve
+from harmonicalign.inputs.validate import check_integer
+from harmonicalign.method import memory
+from harmonicalign.method.anchors import known_pairs
+from harmonicalign.method.config import DEFAULT, MethodConfig
+from harmonicalign.method.fit import add_dataset, fit_refined
+from harmonicalign.method.model import RefinedModel
+from harmonicalign.paper.model import PaperModel, fit_paper
+
+__all__ = ["N_LANDMARKS", "Parameters", "anchor_pairs"]
+
+
+_CHOICES = {
+    "method": ("refined", "paper"),
+    "frame": ("blocks", "common"),
+    "metric": ("euclidean", "distance", "affinity"),
+}
+
+N_LANDMARKS = 2000
+"""Rows of each dataset on which the default finds the alignment; another number was chosen by the user."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """Parameters of `HarmonicAlignment` that decide on the result, but the seed, as users gave them."""
+
+    method: str
+    n_neighbors: int | str
+    n_pca: int | str | None
+    n_harmonics: int | str | None
+    n_bands: int | str
+    t: float | str
+    calibrate: bool | str
+    n_landmarks: int
+    frame: str
+    signal_pca: int | None
+    first_band: int
+    bandwidth: Any
+    decay: float
+    thresh: float
+    anisotropy: float | str
+    max_neighbors: int | str | None
+    metric: str
+    device: str
+    config: MethodConfig | None
+
+    def check(self) -> None:
+        """Refuse values that do not exist, and parameters that the method does not use."""
+        for name, known in _CHOICES.items():
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in known:
+                expected = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
+                raise ValueError(f"{name} is {value!r}; expected {expected}")
+        check_integer("n_landmarks", self.n_landmarks, minimum=10)
+        if not isinstance(self.config, MethodConfig | None):
+            raise ValueError(
+                f"config is {self.config!r}; expected a harmonicalign.method.MethodConfig or None"
+            )
+        if self.method == "paper":
+            unused = {
+                "n_landmarks": self.n_landmarks != N_LANDMARKS,
+                "device": not _is(self.device, "cpu"),
+                "config": self.config is not None,
+            }
+            other = "refined"
+        else:
+            unused = {
+                "calibrate": isinstance(self.calibrate, bool | np.bool_) and not self.calibrate,
+                "frame": self.frame != "blocks",
+                "signal_pca": self.signal_pca is not None,
+            }
+            other = "paper"
+        for name, given in unused.items():
+            if given:
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} serves method={other!r} and is not used by "
+                    f"method={self.method!r}; drop {name}, or use method={other!r}"
+                )
+
+    @property
+    def rules(self) -> MethodConfig:
+        """Numbers and rules of the default method."""
+        return DEFAULT if self.config is None else self.config
+
+    def method_for(self, n_datasets: int) -> str:
+        """The method that serves so many datasets: of one there is only the paper's diffusion map."""
+        return "paper" if n_datasets == 1 else self.method
+
+    def settle(
+        self, method: str, shapes: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]]
+    ) -> Settings:
+        """Values in force for datasets of the given shapes, in order or by their numbers."""
+        return resolve(
+            shapes,
+            rules=None if method == "paper" else self.rules,
+            n_neighbors=self.n_neighbors,
+            n_pca=None if self.metric != "euclidean" else self.n_pca,
+            n_harmonics=self.n_harmonics,
+            n_bands=self.n_bands,
+            t=self.t,
+            calibrate=self.calibrate,
+        )
+
+    def kernel(self, method: str) -> dict[str, Any]:
+        """Options of `harmonicalign.kernel_graph`."""
+        rules = self.rules
+        anisotropy, most = (1.0, None) if method == "paper" else (rules.anisotropy, rules.kernel_neighbours)
+        return {
+            "bandwidth": self.bandwidth,
+            "decay": self.decay,
+            "thresh": self.thresh,
+            "anisotropy": anisotropy if _is(self.anisotropy, "auto") else self.anisotropy,
+            "metric": self.metric,
+            "max_neighbors": most if _is(self.max_neighbors, "auto") else self.max_neighbors,
+        }
+
+    def check_memory(
+        self, method: str, settings: Settings, datasets: Sequence[Any], signals: Sequence[Any]
+    ) -> None:
+        """Refuse work that will not fit into memory before it begins."""
+        if self.metric != "euclidean":
+            return
+        memory.check(
+            [d.shape[0] for d in datasets],
+            [width or d.shape[1] for width, d in zip(settings.n_pca, datasets, strict=True)],
+            settings.n_harmonics,
+            settings.n_neighbors,
+            method=method,
+            n_landmarks=self.n_landmarks,
+            n_signals=signals[0].shape[1],
+            itemsize=max(d.dtype.itemsize for d in datasets),
+        )
+
+    def fit_function(
+        self,
+        method: str,
+        keys: Sequence[Any],
+        settings: Settings,
+        *,
+        anchors: dict[tuple[int, int], Array],
+        seed: int,
+        progress: Progress,
+    ) -> Callable[[list[Any], list[Any]], PaperModel | RefinedModel]:
+        """The fit as a function of datasets and signals alone, which can be called elsewhere."""
+        device = resolve_device(self.device)
+        common: dict[str, Any] = {
+            "names": [f"dataset {key!r}" for key in keys],
+            "options": FitOptions(settings, self.kernel(method), self.first_band, seed, device),
+            "progress": progress,
+        }
+        if method == "paper":
+            return partial(fit_paper, signal_pca=self.signal_pca, common=self.frame == "common", **common)
+        return partial(
+            fit_refined, anchors=anchors, n_landmarks=self.n_landmarks, config=self.rules, **common
+        )
+
+    def grow(
+        self,
+        model: RefinedModel,
+        known: tuple[Sequence[Any], Sequence[Any]],
+        new: tuple[Any, Any],
+        settings: Settings,
+        seed: int,
+    ) -> RefinedModel:
+        """A model that knows one dataset more.
+
+        Parameters
+        ----------
+        model
+            The model that there is.
+        known, new
+            Datasets and signals that it was fitted on; dataset and signals that join.
+        settings
+            Those of the new dataset alone.
+        seed
+            Seed of the fit.
+        """
+        options = FitOptions(settings, self.kernel("refined"), self.first_band, seed)
+        return add_dataset(model, *known, *new, options, n_landmarks=self.n_landmarks)
+
+
+def anchor_pairs(
+    anchors: Any, method: str, keys: list[Any], sizes: Sequence[int]
+) -> dict[tuple[int, int], Array]:
+    """Rows known to match by numbers of datasets, checked; refused where they would not be used.
+
+    Parameters
+    ----------
+    anchors
+        As users give them.
+    method
+        The method that was asked for.
+    keys, sizes
+        Names and numbers of rows of the datasets.
+    """
+    if anchors is None:
+        return {}
+    if method == "paper":
+        raise ValueError(
+            "anchors serve method='refined' and are not used by method='paper'; drop anchors, or use "
+            "method='refined'"
+        )
+    if len(keys) == 1:
+        raise ValueError("anchors join rows of two datasets, but there is one; drop them")
+    if not isinstance(anchors, dict):
+        if len(keys) != 2:
+            raise ValueError("anchors for more than two datasets must be a dict: {(dataset, dataset): pairs}")
+        anchors = {(keys[0], keys[1]): anchors}
+    out = {}
+    for pair, pairs in anchors.items():
+        if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
+            raise ValueError(f"anchors has the key {pair!r}; expected two datasets, (dataset, dataset)")
+        i, j = (position_of(key, keys, "anchors") for key in pair)
+        known_pairs(pairs, sizes[i], sizes[j])
+        out[i, j] = np.asarray(pairs)
+    return out
+
+
+def _is(value: Any, word: str) -> bool:
+    """Whether a parameter is a certain word; other values need not be comparable with text."""
+    return isinstance(value, str) and value == word
