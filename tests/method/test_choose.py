@@ -166,12 +166,13 @@ def test_the_record_tells_all_that_was_run(problem, solved):
     ]
     assert steps == first, "the runs ended in the same place, so there is nothing more to try"
     # Where they end apart there is a third, and all start again from their weights.
-    apart = changed(problem, same_cosine=1.0, n_restarts=1)
+    apart = changed(problem, same_cosine=1.0, n_restarts=1, n_rounds=1, n_steps=1)
     steps = [(s["start"], s["step"]) for s in solve(apart).history if s["step"] != "weights"]
+    first = [step for i, step in enumerate(first) if i == 0 or step != first[i - 1]]
     n_weights = len(apart.config.sharpened) + len(apart.config.leading)
     expected = [
-        *[*[("relations", "round")] * rounds, ("relations", "anchors")],
-        *[*[("again", "round")] * rounds, ("again", "anchors")] * (3 * n_weights),
+        *[("relations", "round"), ("relations", "anchors")],
+        *[("again", "round"), ("again", "anchors")] * (3 * n_weights),
     ]
     assert steps == first + expected
 
@@ -188,9 +189,8 @@ def test_the_record_tells_all_that_was_run(problem, solved):
 )
 def test_what_is_left_out_is_not_run(tiny, left_out, tried):
     # Features correspond, and one learned run has no other that it could have ended alike with.
-    config = replace(DEFAULT, left_out=left_out, n_rounds=1, chance=1.0, enough_support=0.0)
-    assert starts(align_pair(*tiny, config)) - {"offset"} == tried - {"offset"}
-    assert ("offset" in starts(align_pair(*tiny, config))) == ("offset" in tried)
+    config = replace(DEFAULT, left_out=left_out, n_rounds=1, n_restarts=1, chance=1.0, enough_support=0.0)
+    assert starts(align_pair(*tiny, config)) == tried
 
 
 def test_nothing_is_searched_further_where_nothing_is_learned_or_needed(sides):
@@ -325,7 +325,8 @@ def test_restarts_go_on_while_they_gain_and_never_lose(sides):
 @pytest.mark.parametrize(("gain", "kept"), [(0.0, False), (1e9, True)])
 def test_a_further_run_must_gain_enough(problem, solved, gain, kept):
     base = replace(solved, worth=0.2)
-    best, tried = search_further(changed(problem, worth_more=gain, n_restarts=1), [base], base)
+    short = changed(problem, worth_more=gain, n_restarts=1, n_rounds=1, n_steps=1)
+    best, tried = search_further(short, [base], base)
     n_weights = len(problem.config.sharpened) + len(problem.config.leading)
     assert [run.start for run in tried] == ["relations", *["again"] * (2 * n_weights)]
     assert (best is base) == kept
