@@ -32,6 +32,7 @@ def start_of(problem, signals=True):
         ({"n_rounds": 1, "n_steps": 2, "most_gain": 1.0, "full_share": 0.2}, True, ()),
         ({"n_rounds": 1, "n_steps": 1, "full_length_width": 0, "no_length_width": 30}, True, ()),
         ({"n_rounds": 1, "n_steps": 1, "worth_power": 1.0, "few_features": 3.0}, True, ()),
+        ({"n_rounds": 2, "n_steps": 2, "chance": 1.0, "signal_ridge": 5.0, "most_gain": 1.01}, False, ()),
         ({"n_rounds": 1, "n_steps": 2}, True, ((0, 3), (7, 9), (12, 1))),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 import plain_stages
 import pytest
 import scipy.sparse as sp
+from scipy import stats
 from sklearn.metrics import roc_auc_score
 from two_sides import plain_side, side
 
@@ -154,6 +155,17 @@ def test_relations_find_few_of_few_columns(rng):
 # What is run.
 
 
+@pytest.mark.parametrize("options", [{}, {"n_bands": 3}, {"first_band": 1}, {"random_state": 4}])
+def test_options_of_an_alignment_are_those_of_its_problem(tiny, options):
+    config = replace(DEFAULT, left_out=("columns", "offset", "relations", "again"), n_rounds=1)
+    found, expected = align_pair(*tiny, config, **options), solve(PairProblem(*tiny, config, **options))
+    assert found.history == expected.history
+    assert np.array_equal(found.significance.null, expected.significance.null)
+    plain = align_pair(*tiny, config, n_bands=8, first_band=0, random_state=0)
+    same = found.history == plain.history and np.array_equal(found.significance.null, plain.significance.null)
+    assert same == (not options), f"{options} change nothing, or the defaults are others"
+
+
 def test_the_record_tells_all_that_was_run(problem, solved):
     steps = [(s["start"], s["step"]) for s in solved.history if s["step"] != "weights"]
     rounds = problem.config.n_rounds
@@ -207,7 +219,7 @@ def test_runs_that_map_rows_alike_have_found_the_same(problem, solved):
     assert not found_the_same([one], problem), "one run has nothing to be compared with"
     rows = [unit_rows(m.apply(problem.sides[1].components)) for m in maps]
     cosine = np.sum(rows[0] * rows[2], axis=1).mean()
-    for least, same in ((cosine - 1e-9, True), (cosine + 1e-9, False)):
+    for least, same in ((cosine - 1e-9, True), (cosine, True), (cosine + 1e-9, False)):
         assert found_the_same([one, longer, other], changed(problem, same_cosine=least)) == same
 
 
@@ -241,6 +253,14 @@ def test_the_choice_is_what_it_says(problem, solved, changes):
             assert found is learned[expected], (worths, offset, p)
 
 
+def test_an_offset_that_is_just_good_enough_is_chosen(problem, solved):
+    best = replace(solved, support=0.8)
+    for support, chosen in ((0.4, True), (np.nextafter(0.4, 0), False)):
+        offset = replace(solved, start="offset", support=support)
+        found = choose(changed(problem, enough_support=0.5), [best], [offset])
+        assert (found is offset) == chosen, support
+
+
 def test_what_could_not_be_tested_is_not_held_against_an_alignment(problem, solved):
     untested = Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0))
     offset = replace(solved, start="offset", support=1.0)
@@ -270,6 +290,8 @@ def test_columns_that_look_alike(rng):
             assert alike(form(x), form(y)) == (correlation > DEFAULT.alike_spreads), factors
             assert alike(form(x), form(y), alike_spreads=correlation - 0.01), factors
             assert not alike(form(x), form(y), alike_spreads=correlation + 0.01), factors
+            exactly = float(stats.spearmanr(spread, factors).statistic)
+            assert not alike(form(x), form(y), alike_spreads=exactly), factors
     same = np.tile([[1.0], [-1.0]], (4, 3))
     assert not alike(same, same), "columns that all vary alike tell nothing"
 
@@ -284,6 +306,7 @@ def test_columns_that_look_alike(rng):
         (np.full(20, 0.3), [*range(10)], [*range(5)]),
         (np.r_[0, 0, 1.0, 0, 0.5, 0.01, 0.02], [2, 4, 5, 6], [2, 4, 5, 6]),  # four at least
         (np.ones(3), [0, 1, 2], [0, 1, 2]),
+        (np.tile([0.5, 0.25], 60), [*range(0, 90, 2)], [*range(0, 46, 2)]),  # of equals, the first
     ],
 )
 def test_weights_to_start_again_from(solved, weights, half, quarter):
@@ -297,6 +320,13 @@ def test_weights_to_start_again_from(solved, weights, half, quarter):
         assert set(found) <= {0, 1}
     for found in restart_weights(run, replace(config, sharpened=(), fewest_leading=1, leading=(1e-9,))):
         assert np.flatnonzero(found).tolist() == [np.argmax(weights)], "the one that leads"
+
+
+def test_leading_features_hold_the_share_that_is_asked_for(solved):
+    run = replace(solved, correspondence=replace(solved.correspondence, weights=np.array([1.0, 1.0, 2.0])))
+    config = replace(DEFAULT, sharpened=(), leading=(0.5, 0.6, 1.0), fewest_leading=1)
+    leading = [np.flatnonzero(w).tolist() for w in restart_weights(run, config)]
+    assert leading == [[2], [0, 2], [0, 1, 2]]
 
 
 def test_restarts_go_on_while_they_gain_and_never_lose(sides):
@@ -320,6 +350,25 @@ def test_restarts_go_on_while_they_gain_and_never_lose(sides):
         assert gained == (first + n_weights < len(ends)), "runs go on without gain, or stop in spite of it"
         kept = best if gained else kept
     assert worths[2] == pytest.approx(kept)
+
+
+def test_a_run_from_relations_must_gain_enough(problem, solved):
+    short = changed(problem, n_restarts=0, n_rounds=1, n_steps=1)
+    _, (related,) = search_further(short, [solved], solved)
+    needed = related.worth / short.config.worth_more
+    for worth, kept in ((0.999 * needed, False), (1.001 * needed, True)):
+        base = replace(solved, worth=worth)
+        best, _ = search_further(short, [base], base)
+        assert (best is base) == kept, f"{related.worth} against {worth}"
+
+
+def test_a_restart_that_is_as_good_is_not_kept(problem, solved):
+    short = changed(problem, worth_more=1.0, n_restarts=2, n_rounds=1, n_steps=1, left_out=("relations",))
+    _, once = search_further(changed(short, n_restarts=1), [solved], solved)
+    base = replace(solved, worth=max(run.worth for run in once))
+    best, tried = search_further(short, [base], base)
+    assert best is base
+    assert len(tried) == len(once), "the search goes on though nothing was gained"
 
 
 @pytest.mark.parametrize(("gain", "kept"), [(0.0, False), (1e9, True)])
