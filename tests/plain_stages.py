@@ -159,7 +159,9 @@ def alternate(problem, joint, signals):
         centres = mass_x @ x.signals, mass_y @ y.signals
         _, energy, weights, share, agreement = judged(pairing)
         # As many axes as signals change no distance, so none are needed here.
-        signals = [(s.signals - c) * weights for s, c in zip((x, y), centres, strict=True)]
+        order = sorted(range(len(weights)), key=lambda s: -weights[s] * energy[s])
+        enter = order[: config.most_signals]
+        signals = [((s.signals - c) * weights)[:, enter] for s, c in zip((x, y), centres, strict=True)]
         significant = problem.significance.p <= config.chance
         evidence = signals if significant and config.signals_shape_map else None
         matrix, joint = mapped()

@@ -33,6 +33,7 @@ def start_of(problem, signals=True):
         ({"n_rounds": 1, "n_steps": 1, "full_length_width": 0, "no_length_width": 30}, True, ()),
         ({"n_rounds": 1, "n_steps": 1, "worth_power": 1.0, "few_features": 3.0}, True, ()),
         ({"n_rounds": 2, "n_steps": 2, "chance": 1.0, "signal_ridge": 5.0, "most_gain": 1.01}, False, ()),
+        ({"n_rounds": 2, "n_steps": 1, "most_signals": 3}, False, ()),
         ({"n_rounds": 1, "n_steps": 2}, True, ((0, 3), (7, 9), (12, 1))),
     ],
 )
@@ -53,6 +54,19 @@ def test_rounds_are_what_they_say(tiny, changes, signals, known):
     assert found.worth == pytest.approx(expected["worth"], abs=1e-4), "worth"
     rounds = [step["objective"] for step in found.history if step["step"] == "round"]
     assert rounds == pytest.approx(expected["agreements"], abs=1e-5), "agreement after each round"
+
+
+def test_signals_testify_unless_they_correspond_by_chance(tiny):
+    p = PairProblem(*tiny).significance.p
+
+    def matrix(chance, **changes):
+        config = replace(DEFAULT, chance=chance, n_rounds=1, **changes)
+        return FromColumns().run(PairProblem(*tiny, config)).maps[1].matrix
+
+    assert np.array_equal(matrix(p), matrix(1.0)), "p is not larger than chance"
+    assert np.array_equal(matrix(np.nextafter(p, 0)), matrix(0.0)), "p is larger than chance"
+    assert not np.allclose(matrix(0.0), matrix(1.0)), "signals make no difference"
+    assert np.array_equal(matrix(1.0, signals_shape_map=False), matrix(0.0))
 
 
 def test_the_record_begins_with_that_of_the_start(problem):
