@@ -73,6 +73,13 @@ def test_belief_is_the_score_where_a_signal_varies_and_that_of_all_where_it_does
     np.testing.assert_allclose(scaled.belief, belief, atol=1e-9)
 
 
+def test_presence_is_the_mean_of_relative_squares(rng):
+    frequencies, a, b = np.linspace(1, 0.5, 6), rng.randn(6, 9), 100 * rng.randn(6, 9)
+    found = correspondence(np.eye(6), frequencies, a, b, np.random.RandomState(0))
+    squares = [np.sum((frequencies[:, None] * s) ** 2, axis=0) for s in (a, b)]
+    np.testing.assert_allclose(found.presence, np.mean([s / s.mean() for s in squares], axis=0))
+
+
 def test_belief_of_nothing_is_nothing():
     nothing = correspondence(
         np.eye(4), np.ones(4), np.zeros((4, 3)), np.zeros((4, 3)), np.random.RandomState(0)
@@ -172,6 +179,10 @@ def test_learning_stops_where_it_is_told_to(rng):
     def steps(**options):
         return len(learn_rotation(np.ones((5, 5)), np.linspace(1, 0.3, 5), a, b, **options)[2])
 
+    rotation, weights, history = learn_rotation(np.ones((4, 5)), np.ones(4), a[:4], b, n_iterations=0)
+    assert np.array_equal(rotation, np.eye(4, 5)), "without a step nothing is turned"
+    assert weights.tolist() == [1.0] * 30
+    assert history == []
     assert steps(tolerance=2.0) == 1, "no weight can change by more than 1"
     assert steps(tolerance=0.0, n_iterations=7) == 7, "the bound on the steps is not honoured"
 

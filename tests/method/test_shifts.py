@@ -39,6 +39,7 @@ def test_rows_move_towards_their_anchors_as_it_says(rng, n_x, n_y, changes):
 def test_rows_that_nothing_supports_stay(rng):
     (x, support_x, met_x), own = clouds(rng, 60, 50)
     found = shift_towards(_Cloud(x, np.zeros(60), met_x), _Cloud(*own))
+    assert found.shape == (50, 3)
     assert not found.any(), "anchors of no confidence move rows"
     y, _, met_y = own
     assert not shift_towards(_Cloud(x, support_x, met_x), _Cloud(y, np.zeros(50), met_y)).any()
@@ -99,7 +100,15 @@ def by_loops(z, steps, seed, config):
     return moves
 
 
-@pytest.mark.parametrize("changes", [{}, {"shift_rounds": 1, "meeting_rows": 5}, {"tangent_bounds": (8, 8)}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"shift_rounds": 1, "meeting_rows": 5},
+        {"tangent_bounds": (8, 8)},
+        {"shift_rounds": 1, "confidence_neighbours": 4, "shift_noise": 0.5, "apart": 1.5},
+    ],
+)
 def test_rounds_of_shifts_are_what_they_say(rng, changes):
     config = replace(DEFAULT, **{"shift_rounds": 2, **changes})
     z = [rng.randn(40, 2), rng.randn(35, 2) + [2, 0], rng.randn(30, 2) + [0, 2]]
@@ -138,16 +147,32 @@ def test_a_common_offset_is_taken_off(rng):
 
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_a_common_offset_lays_the_anchors_on_each_other(rng, rounds):
-    config = replace(DEFAULT, shift_rounds=rounds, shift_anchor_power=2.0)
+    config = replace(
+        DEFAULT,
+        shift_rounds=rounds,
+        shift_anchor_power=2.0,
+        tangent_bounds=(9, 9),
+        confidence_neighbours=4,
+        n_anchors=5,
+        n_balance=1,
+    )
     x, y = rng.randn(40, 2), rng.randn(30, 2) + 1
-    there, flat, expected = project(x, x), project(y, y), np.zeros(2)
+    there, flat, expected = project(x, x, config=config), project(y, y, config=config), np.zeros(2)
     for _ in range(rounds):
-        support = row_confidence([x, y + expected], random_state=5)
+        support = row_confidence([x, y + expected], random_state=5, config=config)
         pairing = plain_stages.mutual_neighbours(there, flat + expected, config.n_anchors, config.n_balance)
         pairing *= support[0][:, None] ** 2 * support[1] ** 2
         mass_x, mass_y = plain_stages.shares(pairing)
         expected = mass_x @ there - mass_y @ flat
     np.testing.assert_allclose(common_offset(x, y, 5, config), expected, atol=1e-5)
+
+
+def test_a_common_offset_of_rows_that_hardly_support_each_other(rng):
+    x = 0.05 * rng.randn(20, 2)
+    found = common_offset(x, x + [1, 0], 0)
+    assert np.linalg.norm(found + [1, 0]) < 0.1, "little support is support nevertheless"
+    points = common_offset(np.zeros((20, 2)), np.ones((20, 2)), 0)
+    assert points.tolist() == [0, 0], "nothing supports anything here"
 
 
 def test_a_local_shift_moves_towards_its_displacement(rng):
