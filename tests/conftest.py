@@ -57,7 +57,37 @@ def manifold():
 
 @pytest.fixture(scope="session")
 def sides(manifold):
-    """The two samples as the refinement sees them."""
+    """The two samples as the method sees them."""
     from two_sides import side
 
     return side(manifold.x, manifold.signals_x), side(manifold.y, manifold.signals_y)
+
+
+@pytest.fixture(scope="session")
+def problem(sides):
+    """Their alignment as a problem."""
+    from harmonicalign.method import PairProblem
+
+    return PairProblem(*sides)
+
+
+@pytest.fixture(scope="session")
+def solved(problem):
+    """What the method makes of it."""
+    from harmonicalign.method import solve
+
+    return solve(problem)
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    """Two small datasets of equally many rows, turned against each other, with some signals in common."""
+    from two_sides import side
+
+    rng = np.random.RandomState(3)
+    latent = rng.randn(50, 2) * [2, 1]
+    rows = np.c_[latent, np.sin(latent[:, 0])]
+    signals = np.c_[rows, np.cos(latent), latent[:, :1] * latent[:, 1:], rng.randn(50, 2)]
+    signals += 0.1 * rng.randn(50, 8)
+    turn = np.linalg.qr(rng.randn(3, 3))[0]
+    return side(rows[:25], signals[:25], k=8), side(rows[25:] @ turn + 1, signals[25:] + 0.5, k=8)

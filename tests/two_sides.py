@@ -1,6 +1,8 @@
-"""Datasets as the refinement sees them, for tests of its parts."""
+"""Datasets as the method sees them, for tests of its parts."""
 
 import warnings
+
+import numpy as np
 
 from harmonicalign import DisconnectedGraphWarning, calibrate, harmonics, kernel_graph
 from harmonicalign.method.maps import Side
@@ -21,3 +23,12 @@ def spectra(sides):
 def plain_side(components, signals=None):
     """A side without harmonics, for what does not look at them."""
     return Side(components, components if signals is None else signals, None)
+
+
+def surface(n, noise, seed=0, width=20):
+    """A rolled surface in `width` dimensions, as it is and with noise."""
+    rng = np.random.RandomState(seed)
+    angle, height = rng.uniform(0, 3, n), rng.uniform(0, 2, n)
+    clean = np.zeros((n, width))
+    clean[:, :3] = np.stack([2 * np.cos(angle), 2 * np.sin(angle), height], axis=1)
+    return clean, clean + noise * rng.standard_normal(clean.shape)

@@ -3,29 +3,32 @@
 from dataclasses import replace
 
 import numpy as np
+import plain_stages
 import pytest
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 from two_sides import plain_side, side
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.evidence.confidence import row_confidence
-from harmonicalign.method.anchors import mutual_neighbours
-from harmonicalign.method.maps import LinearMap, blend, directions, unit_rows
-from harmonicalign.method.planes import on_planes
-from harmonicalign.method.refine import refine
-from harmonicalign.method.space import (
-    LocalShift,
-    _balance,
-    _bridge,
-    _explained,
-    _gaussian,
-    _local_moves,
-    _towards_anchors,
-    joint_space,
-    pooled_correspondence,
-    spanning_tree,
-)
+from harmonicalign.method import DEFAULT, LinearMap, align_pair, joint_space, local_shifts
+from harmonicalign.method.maps import blend, directions, unit_rows
+from harmonicalign.method.shifts import common_offset
+from harmonicalign.method.space import _balance, _bridge, _explained, pooled_correspondence, spanning_tree
+
+learned = replace(DEFAULT, left_out=("offset",))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_tree_is_the_best_of_all(seed):
+    rng = np.random.RandomState(seed)
+    pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
+    scores = dict(zip(pairs, rng.permutation(len(pairs)) / len(pairs), strict=True))
+    del scores[0, 4]  # not every pair is aligned
+    parents, order = spanning_tree(5, scores, [1] * 5)
+    tree = {(min(i, p), max(i, p)) for i, p in enumerate(parents) if p >= 0}
+    assert tree == plain_stages.spanning_tree(5, scores)
+    totals = [sum(s for pair, s in scores.items() if i in pair) for i in range(5)]
+    assert order[0] == parents.index(-1) == np.argmax(totals), "the root is not the one that agrees best"
+    assert all(order.index(parents[i]) < order.index(i) for i in order[1:]), "a parent comes after its child"
 
 
 def test_spanning_tree_takes_the_best_pairs():
@@ -49,7 +52,7 @@ def test_spanning_tree_takes_the_best_pairs():
 
 @pytest.fixture(scope="module")
 def chain():
-    """Three datasets in a row, each turned, moved and noisy in its own way, and their refinements."""
+    """Three datasets in a row, each turned, moved and noisy in its own way, and their alignments."""
     rng = np.random.RandomState(0)
     base = rng.randn(120, 4) * [4, 3, 2, 1]
     found = []
@@ -59,7 +62,7 @@ def chain():
         signals = np.c_[base, np.sin(base[:, :3]), 3 * np.sin(base @ rng.randn(4, 3) / 3)][:n]
         signals += 0.2 * rng.randn(n, 10) + i
         found.append(side(base[:n] @ turn + i, signals=signals, k=15))
-    pairs = {i: refine(found[i - 1], found[i], simple=False) for i in (1, 2)}
+    pairs = {i: align_pair(found[i - 1], found[i], learned) for i in (1, 2)}
     assert all(0 < r.correspondence.share < 1 for r in pairs.values())
     return found, pairs
 
@@ -68,7 +71,7 @@ def test_joint_space_composes_along_a_chain(rng):
     base = rng.randn(150, 4) * [4, 3, 2, 1]
     turns = [np.linalg.qr(rng.randn(4, 4))[0] for _ in range(3)]
     sides_ = [side(base @ turn + i, signals=base, k=15) for i, turn in enumerate(turns)]
-    first, second = refine(sides_[0], sides_[1], simple=False), refine(sides_[1], sides_[2], simple=False)
+    first, second = align_pair(sides_[0], sides_[1], learned), align_pair(sides_[1], sides_[2], learned)
     space = joint_space(sides_, [-1, 0, 1], [0, 1, 2], {1: first, 2: second})
     z = [space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides_)]
     for other in z[1:]:
@@ -100,7 +103,8 @@ def test_rows_enter_the_joint_space_through_their_parents(chain):
     assert np.mean(middles, axis=0) == pytest.approx(np.zeros((1, 10)), abs=1e-9)
     weights = np.mean([r.correspondence.weights for r in pairs.values()], axis=0)
     assert np.linalg.norm(space.signal_maps[0].matrix, axis=1) == pytest.approx(weights)
-    assert space.balance == pytest.approx(np.mean([r.correspondence.share for r in pairs.values()]) ** 4)
+    power = DEFAULT.balance_power + DEFAULT.balance_more
+    assert space.balance == pytest.approx(np.mean([r.correspondence.share for r in pairs.values()]) ** power)
     assert space.bridges == (None, None, None)
 
 
@@ -116,20 +120,11 @@ def test_joint_space_of_a_star_whatever_the_order(chain):
             star.signal_maps[1].apply(r.centres[0][None]), abs=1e-9
         )
     z = [star.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides_)]
-    flat = [on_planes(rows, rows) for rows in z]
-    moves = [np.zeros_like(rows) for rows in z]
-    for _ in range(3):
-        placed = [rows + move for rows, move in zip(z, moves, strict=True)]
-        support = row_confidence(placed)
-        now = [rows + move for rows, move in zip(flat, moves, strict=True)]
-        for i, others in enumerate(([1, 2], [0, 2], [0, 1])):
-            x, support_x = (np.concatenate([values[j] for j in others]) for values in (now, support))
-            # That much of the way to the others is the middle of all rows.
-            step = len(x) / (len(x) + len(now[i]))
-            met_x, met_y = shares_met(placed, i)
-            moves[i] = moves[i] + step * towards_by_loops(x, support_x, met_x, now[i], support[i], met_y)
+    # They meet in the middle of all rows: a dataset goes as much of the way as rows are others'.
+    total = sum(map(len, z))
+    moves = local_shifts(z, [(total - len(rows)) / total for rows in z], 0)
     for shift, rows, move in zip(star.shifts, z, moves, strict=True):
-        assert shift.displacement == pytest.approx(move, abs=1e-5)
+        assert shift.displacement == pytest.approx(move, abs=1e-9)
         assert shift.places == pytest.approx(rows)
 
 
@@ -141,97 +136,13 @@ def test_place_is_rigid_and_then_local(chain):
     assert not np.array_equal(other.displacement, one.displacement)  # samples of rows differ
     for i, s in enumerate(sides_):
         rigid = space.place_rigidly(i, s.components, s.signals)
-        q = directions(space.component_maps[i].apply(s.components))
+        q = directions(space.component_maps[i].apply(s.components), DEFAULT)
         signals = unit_rows(space.signal_maps[i].apply(s.signals))
         assert rigid == pytest.approx(blend(q, signals, space.balance))
         placed = space.place(i, s.components, s.signals)
         assert placed == pytest.approx(space.shifts[i].apply(rigid))
         assert not np.allclose(placed, rigid)
         assert np.array_equal(replace(space, shifts=()).place(i, s.components, s.signals), rigid)
-
-
-def shares_met(parts, i):
-    """Share of the other side among the 30 nearest rows: of rows of all but dataset i, and of its own."""
-    rows = np.vstack(parts)
-    own = np.repeat([j == i for j in range(len(parts))], [len(part) for part in parts])
-    distances = cdist(rows, rows)
-    np.fill_diagonal(distances, np.inf)
-    near = np.argsort(distances, axis=1)[:, :30]
-    met = np.array([np.mean(own[others] != own[row]) for row, others in enumerate(near)])
-    return met[~own], met[own]
-
-
-def towards_by_loops(x, support_x, met_x, y, support_y, met_y):
-    """Displacement of every row of y: its anchors' mean displacement, smoothed over near anchors."""
-    pairing = mutual_neighbours(x, y).toarray() * support_x[:, None] ** 4 * support_y**4
-    mass = pairing.sum(axis=0)
-    anchored = np.flatnonzero(mass)
-    moves = np.array([pairing[:, j] @ x / mass[j] - y[j] for j in anchored])
-    meeting = np.array([pairing[:, j] @ met_x / mass[j] + met_y[j] for j in anchored])
-    wide = min(max(len(y) // 5, 15), 200)
-    k = min(len(anchored), wide)
-    out = np.zeros_like(y)
-    for i, distance in enumerate(cdist(y, y[anchored])):
-        near = np.argsort(distance)[:k]
-        weights = mass[anchored[near]] * np.exp(-((distance[near] / np.median(distance[near])) ** 2))
-        weights /= weights.sum()
-        mean = weights @ moves[near]
-        spread = weights @ np.sum((moves[near] - mean) ** 2, axis=1) * np.sum(weights**2)
-        apart = min(1, max(0, 4 * (1 - weights @ meeting[near])))
-        out[i] = apart * support_y[i] * max(0, 1 - 2 * spread / (mean @ mean)) * mean
-    # The fewer rows there are, the wider is a neighbourhood of so many of them, and the less it is trusted.
-    return wide / 200 * out
-
-
-@pytest.mark.parametrize(("n_x", "n_y"), [(60, 50), (40, 130), (50, 12), (900, 1100)])
-def test_rows_move_towards_their_anchors(rng, n_x, n_y):
-    x, y = rng.randn(n_x, 3), rng.randn(n_y, 3) + [0.5, 0, 0]
-    support_x, support_y = rng.uniform(0.2, 1, n_x), rng.uniform(0.2, 1, n_y)
-    met_x, met_y = rng.uniform(0.2, 0.7, n_x), rng.uniform(0.2, 0.7, n_y)
-    found = _towards_anchors(x, support_x, met_x, y, support_y, met_y)
-    assert found == pytest.approx(towards_by_loops(x, support_x, met_x, y, support_y, met_y), abs=1e-5)
-    assert np.array_equal(_towards_anchors(x, np.zeros(n_x), met_x, y, support_y, met_y), np.zeros_like(y))
-    # Where the shares add up to one, datasets meet and stay.
-    met = 0.4 * np.ones(n_x), 0.6 * np.ones(n_y)
-    assert _towards_anchors(x, support_x, met[0], y, support_y, met[1]) == pytest.approx(np.zeros_like(y))
-
-
-def test_what_chance_explains_does_not_move_rows(rng):
-    y = rng.randn(400, 3)
-    apart = np.zeros(400)
-    # 400 rows go two fifths of the way.
-    still, moved = (
-        _towards_anchors(rng.randn(400, 3) + offset, np.ones(400), apart, y, np.ones(400), apart) / 0.4
-        for offset in (0, [1.5, 0, 0])
-    )
-    assert (still == 0).any()
-    assert np.linalg.norm(still, axis=1).mean() < 0.1
-    assert not (moved == 0).any()
-    assert moved[:, 0].mean() > 0.2
-
-
-def test_a_single_anchor_moves_all_rows(rng):
-    y, support = rng.randn(6, 3), rng.uniform(0.2, 1, 6)
-    found = _towards_anchors(y[2:3] + [1, 2, 3], np.ones(1), np.zeros(1), y, support, np.zeros(6))
-    # The nearest row of y is the anchor, and every row follows it as far as it is supported, and as few rows
-    # can tell.
-    nearest = np.linalg.norm(y - y[2] - [1, 2, 3], axis=1).argmin()
-    assert found == pytest.approx(15 / 200 * np.outer(support, y[2] + [1, 2, 3] - y[nearest]))
-
-
-def test_other_shares_of_the_same_kinds_are_no_batch_effect(rng):
-    """Two kinds that touch, one rare in one dataset and common in the other; then one dataset moves."""
-
-    def dataset(n_first, n_second):
-        return np.vstack([rng.randn(n_first, 3), rng.randn(n_second, 3) + [3, 0, 0]])
-
-    x, y = dataset(1000, 250), dataset(250, 1000)
-    still, moved = (
-        np.linalg.norm(_local_moves([x, y + offset], [0, 1], 0)[1], axis=1).mean()
-        for offset in (np.zeros(3), np.array([0, 3.0, 0]))
-    )
-    assert still < 0.05
-    assert moved > 10 * still
 
 
 def test_what_signals_lack_is_predicted_from_components(rng):
@@ -242,13 +153,13 @@ def test_what_signals_lack_is_predicted_from_components(rng):
     pairing = sp.csr_matrix((rng.uniform(0.5, 1, 50), (rows, np.arange(50))), shape=(n_x, n_y))
     mapped = rng.randn(n_y, 2)
     wanted[rows] = mapped[:50] + components[:50] @ truth + 7
-    found = _bridge(components, mapped, wanted, pairing)
+    found = _bridge(components, mapped, wanted, pairing, DEFAULT)
     # Ridge regression with weights, from its normal equations with an intercept that is not shrunk.
     weight = np.asarray(pairing.sum(axis=0)).ravel()[:50]
     weight /= weight.sum()
     x, y = components[:50], wanted[rows] - mapped[:50]
     mean = weight @ x
-    penalty = 0.01 * weight @ ((x - mean) ** 2).sum(axis=1) / 3
+    penalty = DEFAULT.bridge_ridge * weight @ ((x - mean) ** 2).sum(axis=1) / 3
     design = np.c_[np.sqrt(weight)[:, None] * np.c_[x - mean, np.ones(50)]]
     design = np.r_[design, np.sqrt(penalty) * np.eye(3, 4)]
     target = np.r_[np.sqrt(weight)[:, None] * y, np.zeros((3, 2))]
@@ -279,30 +190,18 @@ def test_a_dataset_joins_a_space(chain):
         after.signal_maps[2].apply(sides_[2].signals),
         before.signal_maps[1].apply(sides_[1].signals),
     )
-    bridge = _bridge(rows, own, wanted, r.pairing)
+    bridge = _bridge(rows, own, wanted, r.pairing, DEFAULT)
     assert after.bridges[:2] == (None, None)
     assert after.bridges[2].apply(rows) == pytest.approx(bridge.apply(rows))
     z = after.place_rigidly(2, rows, sides_[2].signals)
     signals = unit_rows(own + bridge.apply(rows))
-    expected = blend(directions(after.component_maps[2].apply(rows)), signals, before.balance)
+    expected = blend(directions(after.component_maps[2].apply(rows), DEFAULT), signals, before.balance)
     assert z == pytest.approx(expected)
     assert after.shifts[2].places == pytest.approx(z)
-    flat, there, move = on_planes(z, z), on_planes(placed, placed), np.zeros_like(z)
     # First all rows by the same, so that the anchors' middles coincide, and then each by its own.
-    for _ in range(3):
-        support = row_confidence([placed, z + move], random_state=3)
-        pairing = mutual_neighbours(there, flat + move).toarray()
-        pairing *= support[0][:, None] ** 4 * support[1] ** 4
-        i, j = np.nonzero(pairing)
-        move = move + np.average(there[i] - (flat + move)[j], axis=0, weights=pairing[i, j])
-    start = z + move
-    flat = on_planes(start, start)
-    for _ in range(3):
-        support = row_confidence([placed, z + move], random_state=3)
-        met = shares_met([placed, z + move], 1)
-        now = flat + (z + move - start)
-        move = move + towards_by_loops(there, support[0], met[0], now, support[1], met[1])
-    assert after.shifts[2].displacement == pytest.approx(move, abs=1e-5)
+    move = common_offset(placed, z, 3)
+    move = move + local_shifts([placed, z + move], [0, 1], 3)[1]
+    assert after.shifts[2].displacement == pytest.approx(move, abs=1e-9)
     # Signals that are trusted wholly leave nothing to predict.
     full = replace(r, correspondence=replace(r.correspondence, weights=np.ones(10)))
     whole = before.joined_by(sides_[2], 1, sides_[1], full, placed, 0)
@@ -333,61 +232,17 @@ def test_placing_by_torch(chain):
         assert on.device.type == "meta"
 
 
-def test_linear_map_by_torch(rng):
-    torch = pytest.importorskip("torch")
-    m = LinearMap(rng.randn(4, 2), rng.randn(2))
-    rows = rng.randn(5, 4)
-    for form in (np.asarray, sp.csr_matrix):
-        assert m.apply_on(torch.device("cpu"), form(rows)).numpy() == pytest.approx(m.apply(rows), abs=1e-5)
-        assert m.apply_on(torch.device("meta"), form(rows)).device.type == "meta"
-
-
 def test_pooled_correspondence_of_several_pairs(chain):
     first, second = chain[1].values()
     pooled = pooled_correspondence([first, second])
     one, two = first.correspondence, second.correspondence
-    for name in ("scores", "weights", "energy", "share"):
+    for name in ("scores", "weights", "energy", "presence", "share"):
         assert getattr(pooled, name) == pytest.approx((getattr(one, name) + getattr(two, name)) / 2)
     expected = [min(1, 2 * min(p, q)) for p, q in zip(one.p_values, two.p_values, strict=True)]
     assert pooled.p_values == pytest.approx(expected)
     assert pooled_correspondence([first]).p_values == pytest.approx(one.p_values)
     doubtful = replace(first, correspondence=replace(one, p_values=np.full(10, 0.7)))
     assert (pooled_correspondence([doubtful, doubtful]).p_values == 1).all()
-
-
-def test_local_shift_moves_towards_its_displacement(rng):
-    places = rng.randn(100, 3)
-    shift = LocalShift(places, np.tile([1.0, 0, 0], (100, 1)))
-    assert shift.apply(places) == pytest.approx(places + [1, 0, 0])
-    moves, rows = rng.randn(100, 3), rng.randn(20, 3)
-    for n in (100, 3):
-        found = LocalShift(places[:n], moves[:n]).apply(rows)
-        for row, moved in zip(rows, found, strict=True):
-            distance = np.linalg.norm(places[:n] - row, axis=1)
-            near = np.argsort(distance)[:5]
-            weights = np.exp(-((distance[near] / distance[near].max()) ** 2))
-            assert moved == pytest.approx(row + weights @ moves[near] / weights.sum(), abs=1e-5)
-
-
-def test_weights_where_the_scale_is_zero():
-    weights = _gaussian(np.array([[0.0, 0.5, 2.0], [0.0, 0.5, 1e200]]), np.array([[0.0], [0.5]]))
-    assert weights == pytest.approx(np.array([[1, 0, 0], [1, np.exp(-1), 0]]))
-
-
-def test_local_shift_where_places_coincide():
-    shift = LocalShift(np.zeros((5, 2)), np.arange(10.0).reshape(5, 2))
-    assert shift.apply(np.zeros((1, 2))) == pytest.approx(np.array([[4.0, 5.0]]))
-    # Places at distance 0 take all where the farthest considered is there as well.
-    shift = LocalShift(
-        np.r_[np.zeros((5, 2)), np.ones((1, 2))], np.r_[np.ones((5, 2)), np.full((1, 2), 99.0)]
-    )
-    assert shift.apply(np.zeros((1, 2))) == pytest.approx(np.ones((1, 2)))
-
-
-def test_linear_map_takes_sparse_rows(rng):
-    m = LinearMap(rng.randn(4, 2), rng.randn(2))
-    rows = rng.randn(5, 4)
-    assert m.apply(sp.csr_matrix(rows)) == pytest.approx(m.apply(rows))
 
 
 def test_signals_that_know_little_of_the_rows_count_for_less(rng):
@@ -405,23 +260,27 @@ def test_balance_of_signals_given_apart(rng):
     own = HarmonicAlignment(random_state=0).fit([x, y])
     some = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, :5], y[:, :5]])
     everything = HarmonicAlignment(random_state=0).fit([x, y], signals=[sp.csr_matrix(x), y.copy()])
-    assert own.model_.space.balance == own.share_**4
-    assert everything.model_.space.balance == everything.share_**4
-    assert some.model_.space.balance < 0.8 * some.share_**4
+    power = DEFAULT.balance_power + DEFAULT.balance_more
+    assert own.model_.space.balance == own.share_**power
+    assert everything.model_.space.balance == everything.share_**power
+    assert some.model_.space.balance < 0.8 * some.share_**power
 
 
 def test_signals_count_for_more_where_components_do_not_know_them(rng):
     rows = rng.standard_normal((2000, 3))
     as_is = [LinearMap(np.eye(6), np.zeros(6))] * 2
 
-    def balance(more, share=0.7, own_columns=False):
+    def balance(more, share=0.7, own_columns=False, config=DEFAULT):
         both = [plain_side(rows, np.c_[rows, more])] * 2
-        return _balance(both, as_is, share, own_columns)
+        return _balance(both, as_is, share, own_columns, config)
 
-    assert balance(rows, own_columns=True) == 0.7**4
-    assert balance(rows) == pytest.approx(0.7**4)
+    power, more = DEFAULT.balance_power, DEFAULT.balance_more
+    assert balance(rows, own_columns=True) == 0.7 ** (power + more)
+    assert balance(rows) == pytest.approx(0.7 ** (power + more))
     # Half of the signals' variance is unknown to the components: their squares.
     unknown = (rows**2 - 1) / np.sqrt(2)
-    assert balance(unknown) == pytest.approx(0.7 ** (2 + 2 / 2**4), rel=0.01)
-    assert balance(100 * unknown) == pytest.approx(0.7**2, rel=0.01)
+    assert balance(unknown) == pytest.approx(0.7 ** (power + more / 2**DEFAULT.balance_known), rel=0.01)
+    assert balance(100 * unknown) == pytest.approx(0.7**power, rel=0.01)
     assert balance(unknown, share=1) == pytest.approx(1)
+    other = replace(DEFAULT, balance_power=1.0, balance_more=3.0, balance_known=2.0)
+    assert balance(unknown, config=other) == pytest.approx(0.7 ** (1 + 3 / 4), rel=0.02)

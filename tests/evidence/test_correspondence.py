@@ -1,10 +1,13 @@
 """Which signals correspond: scores, weights, and what chance gives."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 from two_sides import spectra
 
+from harmonicalign.evidence.config import EVIDENCE
 from harmonicalign.evidence.correspondence import correspondence, learn_rotation, scores
 from harmonicalign.paper.bands import bandlimiting_weights
 
@@ -70,6 +73,13 @@ def test_belief_is_the_score_where_a_signal_varies_and_that_of_all_where_it_does
     np.testing.assert_allclose(scaled.belief, belief, atol=1e-9)
 
 
+def test_presence_is_the_mean_of_relative_squares(rng):
+    frequencies, a, b = np.linspace(1, 0.5, 6), rng.randn(6, 9), 100 * rng.randn(6, 9)
+    found = correspondence(np.eye(6), frequencies, a, b, np.random.RandomState(0))
+    squares = [np.sum((frequencies[:, None] * s) ** 2, axis=0) for s in (a, b)]
+    np.testing.assert_allclose(found.presence, np.mean([s / s.mean() for s in squares], axis=0))
+
+
 def test_belief_of_nothing_is_nothing():
     nothing = correspondence(
         np.eye(4), np.ones(4), np.zeros((4, 3)), np.zeros((4, 3)), np.random.RandomState(0)
@@ -114,7 +124,8 @@ def test_chance_is_what_wrong_partners_give(rng, noise, d):
     share = 1 - 2 * found.energy[worse].sum() / found.energy.sum()
     assert found.share == pytest.approx(np.clip(share, 0, 1))
     weights = np.maximum(np.diag(table), 0) ** 2
-    weights += (1 - weights) * max(0, 4 * found.share - 3)
+    full = EVIDENCE.full_share
+    weights += (1 - weights) * max(0, (found.share - full) / (1 - full))
     assert found.weights == pytest.approx(weights)
     small = correspondence(np.eye(8), frequencies, 1e-3 * a, 1e-3 * b, np.random.RandomState(0))
     assert small.share == pytest.approx(found.share)
@@ -139,6 +150,41 @@ def test_chance_with_more_signals_than_partners(rng):
     wrong = correspondence(np.eye(8), np.ones(8), a, np.roll(b, 1, axis=1), np.random.RandomState(0))
     assert np.mean(wrong.p_values < 0.1) == pytest.approx(0.1, abs=0.04)
     assert wrong.share < 0.2
+
+
+def test_correspondence_goes_by_its_config(rng):
+    a = rng.randn(8, 60)
+    b = a + 0.1 * rng.randn(8, 60)
+
+    def judged(**changes):
+        config = replace(EVIDENCE, **changes)
+        return correspondence(np.eye(8), np.ones(8), a, b, np.random.RandomState(0), config)
+
+    own = np.maximum(judged().scores, 0) ** 2
+    assert judged().weights == pytest.approx(np.ones(60)), "all features correspond, so all count fully"
+    assert judged(full_share=1.0).weights == pytest.approx(own), "weights are raised though nothing may be"
+    # With few wrong partners, a p-value cannot be as small.
+    assert judged(wrong_partners=5).p_values.min() == pytest.approx(1 / (2 * 5 * 59 + 1))
+    assert judged().p_values.min() == pytest.approx(1 / (2 * 60 * 59 + 1))
+    # A feature counts for its own score as much as it is present; with no such bound, not at all.
+    assert judged(enough_presence=0.0).belief == pytest.approx(own)
+    assert np.ptp(judged(enough_presence=1e9).belief) < 1e-6, (
+        "nothing is present enough to differ from the mean"
+    )
+
+
+def test_learning_stops_where_it_is_told_to(rng):
+    a, b = rng.randn(5, 30), rng.randn(5, 30)
+
+    def steps(**options):
+        return len(learn_rotation(np.ones((5, 5)), np.linspace(1, 0.3, 5), a, b, **options)[2])
+
+    rotation, weights, history = learn_rotation(np.ones((4, 5)), np.ones(4), a[:4], b, n_iterations=0)
+    assert np.array_equal(rotation, np.eye(4, 5)), "without a step nothing is turned"
+    assert weights.tolist() == [1.0] * 30
+    assert history == []
+    assert steps(tolerance=2.0) == 1, "no weight can change by more than 1"
+    assert steps(tolerance=0.0, n_iterations=7) == 7, "the bound on the steps is not honoured"
 
 
 def test_a_single_signal_is_left_undecided(rng):

@@ -1,11 +1,13 @@
 """The permutation test over features, and false discoveries."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 from two_sides import side, spectra
 
-from harmonicalign.evidence import significance as significance_module
+from harmonicalign.evidence.config import EVIDENCE
 from harmonicalign.evidence.correspondence import scores
 from harmonicalign.evidence.relations import relate
 from harmonicalign.evidence.significance import _shuffled, _smoothness, false_discovery, permutation_test
@@ -40,13 +42,19 @@ def test_permutation_test_is_what_it_says(sides):
         again = np.maximum(scores(u @ vt, hx.frequencies, a_unit, other), 0)
         return np.linalg.norm(c, "nuc"), np.sum(again**4) ** 0.25
 
-    permuted = np.array([both(b_unit[:, _shuffled(order, rng)]) for _ in range(30)])
+    permuted = np.array(
+        [
+            both(b_unit[:, _shuffled(order, rng, EVIDENCE.block_features)])
+            for _ in range(EVIDENCE.permutations)
+        ]
+    )
     mean, spread = permuted.mean(axis=0), permuted.std(axis=0, ddof=1)
     observed = ((both(b_unit) - mean) / spread).max()
     assert found.observed == pytest.approx(observed)
     assert found.null == pytest.approx(((permuted - mean) / spread).max(axis=1))
     assert found.z == pytest.approx((observed - found.null.mean()) / found.null.std(ddof=1))
-    assert found.p == pytest.approx(stats.t.sf(found.z / np.sqrt(31 / 30), 29))
+    n = EVIDENCE.permutations
+    assert found.p == pytest.approx(stats.t.sf(found.z / np.sqrt(1 + 1 / n), n - 1))
     assert str(found).startswith(f"z = {found.z:.1f}, p = ")
     # The scale of a signal does not count, and neither do signals that hardly vary in one dataset.
     scaled = permutation_test(hx, hy, 1e-9 * a * np.linspace(1, 9, 40), b)
@@ -58,7 +66,19 @@ def test_permutation_test_is_what_it_says(sides):
         assert (permutation_test(hy, hx, *more[::-1]).observed == pytest.approx(swapped)) == same
 
 
-def test_few_features_that_say_much_are_seen_as_well(manifold, sides, monkeypatch):
+def p_of_the_nuclear_norm(hx, hy, a, b):
+    """The test by its first statistic alone."""
+    bands = bandlimiting_weights(hx.frequencies, hy.frequencies, 8)
+    a, b = (s / np.linalg.norm(h.frequencies[:, None] * s, axis=0) for h, s in ((hx, a), (hy, b)))
+    order = np.argsort(_smoothness(hx.frequencies, a) + _smoothness(hy.frequencies, b))
+    rng, n = np.random.RandomState(0), EVIDENCE.permutations
+    partners = [_shuffled(order, rng, EVIDENCE.block_features) for _ in range(n)]
+    null = [np.linalg.norm(bands * (a @ b[:, p].T), "nuc") for p in partners]
+    z = (np.linalg.norm(bands * (a @ b.T), "nuc") - np.mean(null)) / np.std(null, ddof=1)
+    return stats.t.sf(z / np.sqrt(1 + 1 / n), n - 1)
+
+
+def test_few_features_that_say_much_are_seen_as_well(manifold, sides):
     hx, hy, a, b = spectra(sides)
     found, by_norm = [], []
     for seed in range(10):
@@ -69,11 +89,9 @@ def test_few_features_that_say_much_are_seen_as_well(manifold, sides, monkeypatc
         few = b.copy()
         few[:, mixed] = b[:, mixed] @ np.linalg.qr(rng.standard_normal((len(mixed), len(mixed))))[0]
         found.append(permutation_test(hx, hy, a, few).p)
-        # Without its scores, the second statistic says nothing beside the first.
-        with monkeypatch.context() as patch:
-            patch.setattr(significance_module, "scores", lambda t, *_: np.ones(40))
-            by_norm.append(permutation_test(hx, hy, a, few).p)
-    assert np.sum(np.array(found) < 0.05) >= np.sum(np.array(by_norm) < 0.05) + 2
+        by_norm.append(p_of_the_nuclear_norm(hx, hy, a, few))
+    seen, seen_by_norm = (np.sum(np.array(p) < EVIDENCE.chance) for p in (found, by_norm))
+    assert seen >= seen_by_norm + 2, "scores of the features find no more than the norm of all does"
 
 
 def test_relations_are_a_third_statistic(sides):
@@ -83,13 +101,15 @@ def test_relations_are_a_third_statistic(sides):
     without = permutation_test(hx, hy, a, b)
     smoothness = sum(_smoothness(h.frequencies, s) for h, s in ((hx, a), (hy, b)))
     order, rng = np.argsort(smoothness), np.random.RandomState(0)
-    for _ in range(30):
-        _shuffled(order, rng)  # those of the first two statistics
+    for _ in range(EVIDENCE.permutations):
+        _shuffled(order, rng, EVIDENCE.block_features)  # those of the first two statistics
 
     def kin(partners=None):
         return np.sum(np.maximum(related.scores(partners), 0) ** 3)
 
-    null = np.array([kin(_shuffled(order, rng)) for _ in range(30)])
+    null = np.array(
+        [kin(_shuffled(order, rng, EVIDENCE.block_features)) for _ in range(EVIDENCE.permutations)]
+    )
     third, spread = kin() - null.mean(), null.std(ddof=1)
     assert found.observed == pytest.approx(max(without.observed, third / spread))
     assert found.null == pytest.approx(np.maximum(without.null, (null - null.mean()) / spread))
@@ -141,26 +161,32 @@ def test_options_of_the_permutation_test(sides):
     found = permutation_test(hx, hy, a, b)
     assert np.array_equal(found.null, permutation_test(hx, hy, a, b, random_state=0).null)
     assert not np.allclose(found.null, permutation_test(hx, hy, a, b, random_state=1).null)
-    more = permutation_test(hx, hy, a, b, n_permutations=50)
+    more = permutation_test(hx, hy, a, b, config=replace(EVIDENCE, permutations=50))
     # The first are the same, but for what they are standardised by.
-    assert np.corrcoef(more.null[:30], found.null)[0, 1] > 0.95
+    assert np.corrcoef(more.null[: len(found.null)], found.null)[0, 1] > 0.95
     assert len(more.null) == 50
     assert permutation_test(hx, hy, a, b, n_bands=8).observed == pytest.approx(found.observed)
     assert permutation_test(hx, hy, a, b, n_bands=2).observed != pytest.approx(found.observed, rel=0.01)
 
 
-def test_features_are_ordered_by_their_smoothness_in_both_datasets(sides, monkeypatch):
+def test_smoothness_is_the_mean_eigenvalue(sides):
+    hx, _, a, _ = spectra(sides)
+    expected = [np.average(hx.eigenvalues**hx.exponent, weights=a[:, s] ** 2) for s in range(a.shape[1])]
+    assert _smoothness(hx.frequencies, a) == pytest.approx(expected)
+
+
+def test_the_test_goes_by_its_config(sides):
     hx, hy, a, b = spectra(sides)
-    orders = []
-
-    def record(order, rng):
-        orders.append(order)
-        return rng.permutation(order)
-
-    monkeypatch.setattr(significance_module, "_shuffled", record)
-    permutation_test(hx, hy, a, b, n_permutations=3)
-    mean = sum(h.eigenvalues**h.exponent @ (s**2 / (s**2).sum(axis=0)) for h, s in ((hx, a), (hy, b)))
-    assert [order.tolist() for order in orders] == [np.argsort(mean).tolist()] * 3
+    related = relate(*(s.signals for s in sides))
+    found = permutation_test(hx, hy, a, b, relations=related)
+    strict = permutation_test(hx, hy, a, b, relations=related, config=replace(EVIDENCE, chance=found.p / 2))
+    assert strict.by_chance, f"p = {found.p} is larger than the chance of {strict.chance} in the config"
+    assert not permutation_test(hx, hy, a, b, config=replace(EVIDENCE, fewest_features=41)).tested
+    wide = permutation_test(hx, hy, a, b, config=replace(EVIDENCE, block_features=20))
+    assert not np.allclose(wide.null, permutation_test(hx, hy, a, b).null), "blocks are as they were"
+    # What has no spread is divided by the least that is allowed.
+    coarse = permutation_test(hx, hy, a, b, config=replace(EVIDENCE, least_spread=100))
+    assert coarse.z == pytest.approx((coarse.observed - coarse.null.mean()) / 100)
 
 
 @pytest.mark.parametrize("d", [0, 2, 4])
@@ -173,7 +199,7 @@ def test_too_few_features_to_permute(sides, d):
     assert str(found) == "not tested: fewer than 5 features vary in both datasets"
     more = permutation_test(hx, hy, a[:, :5], b[:, :5])
     assert more.tested
-    assert more.null.size == 30
+    assert more.null.size == EVIDENCE.permutations
 
 
 @pytest.mark.parametrize("d", [5, 8])
@@ -186,8 +212,9 @@ def test_few_features_keep_the_level(d):
     # Cyclic permutations of d features are alike, by so much.
     assert np.std([t.z for t in found]) == pytest.approx(np.sqrt(d / (d - 2)), rel=0.25)
     assert np.mean([t.by_chance for t in found]) >= 0.9
+    n = EVIDENCE.permutations
     for t in found[:3]:
-        assert t.p == pytest.approx(stats.t.sf(t.z / np.sqrt(d / (d - 2) + 1 / 30), 29))
+        assert t.p == pytest.approx(stats.t.sf(t.z / np.sqrt(d / (d - 2) + 1 / n), n - 1))
 
 
 def test_features_that_are_all_alike_prove_nothing(sides):
@@ -214,7 +241,7 @@ def test_features_change_places_with_features_of_like_smoothness(d, blocks):
     place = np.argsort(order)
     shifts = set()
     for seed in range(12):
-        found = _shuffled(order, np.random.RandomState(seed))
+        found = _shuffled(order, np.random.RandomState(seed), EVIDENCE.block_features)
         assert sorted(found) == list(range(d))
         left, cycles = set(range(d)), []
         while left:

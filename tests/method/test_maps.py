@@ -1,22 +1,28 @@
 """Maps of rows into joint coordinates, of components and of signals."""
 
+from dataclasses import replace
+
 import numpy as np
+import plain_stages
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 from two_sides import plain_side, side
 
-from harmonicalign.evidence.correspondence import Correspondence
+from harmonicalign.method import DEFAULT
 from harmonicalign.method.anchors import masses, mutual_neighbours
 from harmonicalign.method.maps import (
+    LinearMap,
+    Side,
     blend,
     component_maps,
     directions,
     length_kept,
+    reversed_maps,
     ridge_regression,
-    signal_maps,
     typical_length,
     unit_rows,
+    weighted_axes,
 )
 
 
@@ -29,7 +35,16 @@ def test_component_maps_recover_a_rotation(rng):
     assert np.average(maps[0].apply(x), axis=0) == pytest.approx(np.zeros(5), abs=1e-9)
 
 
-@pytest.mark.parametrize(("factor", "gain"), [(0.5, 2), (1 / 4, 4), (0.1, 4), (2, 0.5), (10, 0.25)])
+@pytest.mark.parametrize(
+    ("factor", "gain"),
+    [
+        (0.5, 2),
+        (1 / DEFAULT.most_gain, DEFAULT.most_gain),
+        (0.1, DEFAULT.most_gain),
+        (2, 0.5),
+        (10, 1 / DEFAULT.most_gain),
+    ],
+)
 def test_spread_is_matched_up_to_a_factor(rng, factor, gain):
     x = rng.randn(200, 3) * [3, 2, 1]
     maps = component_maps((plain_side(x), plain_side(factor * x + 7)), sp.eye_array(200, format="csr"))
@@ -73,21 +88,27 @@ def test_signals_testify_where_anchors_are_doubtful(rng):
     assert told[2] < 0.3 * alone[2]
 
 
-def test_cross_covariance_is_that_of_anchors_and_predictions(rng):
-    x, y, s, t = rng.randn(30, 3), rng.randn(25, 3), rng.randn(30, 4), rng.randn(25, 4)
-    pairing = mutual_neighbours(s, t, 5)
-    mass_x, mass_y = masses(pairing)
-    cx, cy = x - mass_x @ x, y - mass_y @ y
-    cross = cx.T @ pairing @ cy / pairing.sum()
-    for own, other, given, wanted, swap in ((cx, cy, s, t, False), (cy, cx, t, s, True)):
-        alpha = 0.3 * wanted.var(axis=0).mean() * len(wanted)
-        predicted = Ridge(alpha=alpha).fit(wanted, other).predict(given)
-        part = (own * (mass_y if swap else mass_x)[:, None]).T @ predicted / 2
-        cross += part.T if swap else part
-    u, _, vt = np.linalg.svd(cross)
-    matrix = component_maps((plain_side(x), plain_side(y)), pairing, (s, t))[1].matrix
-    gain = np.sqrt(mass_x @ (cx @ u) ** 2) / np.sqrt(mass_y @ (cy @ vt.T) ** 2)
-    assert matrix == pytest.approx((vt.T * gain) @ u.T)
+@pytest.mark.parametrize("changes", [{}, {"signal_ridge": 0.05}, {"most_gain": 1.1}])
+@pytest.mark.parametrize("with_signals", [False, True])
+def test_maps_are_what_they_say(rng, with_signals, changes):
+    config = replace(DEFAULT, **changes)
+    x, y, s, t = rng.randn(30, 3), 2 * rng.randn(25, 3), rng.randn(30, 4), rng.randn(25, 4)
+    pairing, signals = mutual_neighbours(s, t, 5), (s, t) if with_signals else None
+    first, second = component_maps((plain_side(x), plain_side(y)), pairing, signals, config)
+    matrix, mean_x, mean_y = plain_stages.component_maps(x, y, pairing.toarray(), signals, config)
+    np.testing.assert_allclose(second.matrix, matrix, atol=1e-9)
+    np.testing.assert_allclose(second.apply(y), (y - mean_y) @ matrix, atol=1e-9)
+    np.testing.assert_allclose(first.apply(x), x - mean_x, atol=1e-9)
+
+
+def test_reversed_maps_lead_back(rng):
+    x, y = rng.randn(30, 3), rng.randn(25, 3)
+    pairing = mutual_neighbours(x, y, 5)
+    maps = component_maps((plain_side(x), plain_side(y)), pairing)
+    back = reversed_maps(maps, masses(pairing)[1] @ y)
+    # Rows of y, mapped and moved to x's own coordinates, come back to where they are.
+    there = maps[1].apply(y) - maps[0].shift
+    np.testing.assert_allclose(back[1].apply(there) - back[0].shift, y, atol=1e-9)
 
 
 def test_signals_that_do_not_vary_say_nothing(rng):
@@ -113,40 +134,37 @@ def test_ridge_regression_agrees_with_scikit_learn(rng):
 
 def test_weighted_axes_are_joint_principal_components(rng):
     x, y = rng.randn(50, 6), rng.randn(40, 6) + 2
-    centres = x.mean(axis=0), y.mean(axis=0)
-    found = Correspondence(
-        np.zeros(6), rng.uniform(0.2, 1, 6), rng.uniform(1, 2, 6), np.ones(6), np.ones(6), 0.5
-    )
-    maps = signal_maps([plain_side(x), plain_side(y)], centres, found, 0)
-    scaled = np.r_[x - centres[0], y - centres[1]] * found.weights
-    axes = np.linalg.svd(scaled, full_matrices=False)[2].T
-    for rows, centre, m in zip((x, y), centres, maps, strict=True):
-        expected = (rows - centre) * found.weights @ axes
-        assert m.apply(rows) @ m.apply(rows).T == pytest.approx(expected @ expected.T)
-        assert np.abs(m.apply(rows)) == pytest.approx(np.abs(expected))
-        assert m.apply(sp.csr_matrix(rows)) == pytest.approx(m.apply(rows))
+    centres, weights = (x.mean(axis=0), y.mean(axis=0)), rng.uniform(0.2, 1, 6)
+    for n_axes in (DEFAULT.signal_axes, 3):
+        config = replace(DEFAULT, signal_axes=n_axes)
+        maps = weighted_axes([plain_side(x), plain_side(y)], centres, weights, weights, config=config)
+        scaled = np.r_[x - centres[0], y - centres[1]] * weights
+        axes = np.linalg.svd(scaled, full_matrices=False)[2].T[:, :n_axes]
+        for rows, centre, m in zip((x, y), centres, maps, strict=True):
+            expected = (rows - centre) * weights @ axes
+            assert np.abs(m.apply(rows)) == pytest.approx(np.abs(expected))
+            assert m.apply(rows) @ m.apply(rows).T == pytest.approx(expected @ expected.T)
+            assert m.apply(sp.csr_matrix(rows)) == pytest.approx(m.apply(rows))
 
 
-def test_only_signals_of_worth_enter_where_there_are_many(rng, monkeypatch):
-    monkeypatch.setattr("harmonicalign.method.maps.MOST_SIGNALS", 4)
+def test_only_signals_of_worth_enter_where_there_are_many(rng):
     x, y = rng.randn(50, 6), rng.randn(40, 6)
-    # Signal 0 has little energy and signal 3 little weight; 5 has more of both than 3.
-    weights, energy = np.array([1, 0.9, 0.8, 0.1, 0.7, 0.6]), np.array([0.01, 1, 1, 1, 1, 1])
-    found = Correspondence(np.zeros(6), weights, energy, np.ones(6), np.ones(6), 0.5)
-    for form in (np.asarray, sp.csr_matrix):
-        sides_ = [plain_side(x, form(x)), plain_side(y, form(y))]
-        for m in signal_maps(sides_, [np.zeros(6)] * 2, found, 0):
-            assert np.flatnonzero(m.matrix.any(axis=1)).tolist() == [1, 2, 4, 5]
-            assert m.matrix.shape == (6, 4)
+    weights, worth = np.linspace(1, 0.5, 6), np.array([0.01, 0.9, 0.8, 0.1, 0.7, 0.6])
+    for most, entered in ((4, [1, 2, 4, 5]), (5, [1, 2, 3, 4, 5]), (6, [*range(6)])):
+        config = replace(DEFAULT, most_signals=most)
+        for form in (np.asarray, sp.csr_matrix):
+            sides_ = [plain_side(x, form(x)), plain_side(y, form(y))]
+            for m in weighted_axes(sides_, [np.zeros(6)] * 2, weights, worth, config=config):
+                assert np.flatnonzero(m.matrix.any(axis=1)).tolist() == entered
+                assert m.matrix.shape == (6, len(entered))
 
 
 def test_axes_of_many_signals_are_drawn_by_the_seed(rng):
-    rows = [rng.randn(160, 310), rng.randn(150, 310)]
-    found = Correspondence(np.zeros(310), np.ones(310), np.ones(310), np.ones(310), np.ones(310), 0.5)
-    pair, centres = [plain_side(r) for r in rows], [np.zeros(310)] * 2
-    one, two, other = (signal_maps(pair, centres, found, seed)[0].matrix for seed in (1, 1, 2))
+    pair = [plain_side(rng.randn(160, 310)), plain_side(rng.randn(150, 310))]
+    centres, ones = [np.zeros(310)] * 2, np.ones(310)
+    one, two, other = (weighted_axes(pair, centres, ones, ones, seed)[0].matrix for seed in (1, 1, 2))
     assert np.array_equal(one, two)
-    assert not np.array_equal(one, other)
+    assert not np.array_equal(one, other), "the axes do not depend on the seed"
 
 
 def test_blend_balances_components_and_signals():
@@ -162,22 +180,50 @@ def test_unit_rows_leave_zeros(rng):
 
 
 def test_rows_of_few_numbers_keep_their_length(rng):
-    assert [length_kept(d) for d in (1, 4, 7, 10, 2000)] == [1, 1, 0.5, 0, 0]
+    assert [length_kept(d, DEFAULT) for d in (1, 4, 7, 10, 2000)] == [1, 1, 0.5, 0, 0]
+    never = replace(DEFAULT, full_length_width=0, no_length_width=1)
+    assert [length_kept(d, never) for d in (1, 4)] == [0, 0], "widths are not the config's"
     for width, kept in ((2, 1.0), (4, 1.0), (7, 0.5), (10, 0.0)):
         parts = [rng.standard_normal((30, width)), 3 * rng.standard_normal((20, width))]
         parts[0][0] = 0
-        scale = typical_length(parts)
+        scale = typical_length(parts, DEFAULT)
         if kept:
             assert scale == pytest.approx(np.median(np.linalg.norm(np.vstack(parts), axis=1)))
         else:
             assert scale == 1
         for x in parts:
-            found, length = directions(x / scale), np.linalg.norm(x, axis=1)
+            found, length = directions(x / scale, DEFAULT), np.linalg.norm(x, axis=1)
             assert unit_rows(found) == pytest.approx(unit_rows(x))
             expected = np.where(length > 0, (length / scale) ** kept, 0)
             assert np.linalg.norm(found, axis=1) == pytest.approx(expected)
-    assert typical_length([np.zeros((5, 2))] * 2) == 1
+    assert typical_length([np.zeros((5, 2))] * 2, DEFAULT) == 1
     # New rows may hold anything; what follows works in single precision.
-    assert directions(np.array([[3e50, 4e50], [3.0, 4.0]])) == pytest.approx(np.array([[600, 800], [3, 4]]))
+    long = np.array([[3e50, 4e50], [3.0, 4.0]])
+    most = DEFAULT.longest
+    assert directions(long, DEFAULT) == pytest.approx(np.array([[0.6 * most, 0.8 * most], [3, 4]]))
     with np.errstate(over="ignore"):
-        assert np.isfinite(directions(np.full((1, 2), 1e300))).all()
+        assert np.isfinite(directions(np.full((1, 2), 1e300), DEFAULT)).all()
+
+
+def test_linear_map_takes_sparse_rows(rng):
+    m = LinearMap(rng.randn(4, 2), rng.randn(2))
+    rows = rng.randn(5, 4)
+    assert m.apply(rows) == pytest.approx(rows @ m.matrix + m.shift)
+    assert m.apply(sp.csr_matrix(rows)) == pytest.approx(m.apply(rows))
+
+
+def test_linear_map_by_torch(rng):
+    torch = pytest.importorskip("torch")
+    m = LinearMap(rng.randn(4, 2), rng.randn(2))
+    rows = rng.randn(5, 4)
+    for form in (np.asarray, sp.csr_matrix):
+        assert m.apply_on(torch.device("cpu"), form(rows)).numpy() == pytest.approx(m.apply(rows), abs=1e-5)
+        assert m.apply_on(torch.device("meta"), form(rows)).device.type == "meta"
+
+
+def test_spectrum_of_centred_signals(sides):
+    one = sides[0]
+    expected = one.harmonics.psi.T @ (one.signals - one.signals.mean(axis=0))
+    assert one.spectral() == pytest.approx(expected, abs=1e-9)
+    sparse = Side(one.components, sp.csr_matrix(one.signals), one.harmonics)
+    assert sparse.spectral() == pytest.approx(expected, abs=1e-9)

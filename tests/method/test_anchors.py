@@ -1,10 +1,11 @@
 """Anchors: mutual neighbours, balanced, and known pairs."""
 
 import numpy as np
+import plain_stages
 import pytest
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 
+from harmonicalign.method import DEFAULT
 from harmonicalign.method.anchors import known_pairs, masses, mutual_neighbours
 
 
@@ -24,32 +25,43 @@ def test_pairing_is_balanced(rng):
     assert of_y.sum() == pytest.approx(1)
 
 
-def pairing_by_loops(x, y, k, n_balance):
-    distance = cdist(x, y)
-    near_x = np.argsort(distance, axis=1)[:, :k]
-    near_y = np.argsort(distance, axis=0)[:k].T
-    mutual = [(i, j) for i in range(len(x)) for j in near_x[i] if i in near_y[j]]
-    middle = np.median([distance[p] ** 2 for p in mutual])
-    pairing = np.zeros(distance.shape)
-    for p in mutual:
-        pairing[p] = np.exp(-(distance[p] ** 2) / middle)
-    for _ in range(n_balance):
-        for axis in (1, 0):
-            sums = pairing.sum(axis=axis, keepdims=True)
-            pairing = pairing / np.where(sums > 0, sums, 1)
-    return pairing
+@pytest.mark.parametrize(
+    ("n_x", "n_y", "k", "n_balance"),
+    [
+        (40, 30, DEFAULT.n_anchors, DEFAULT.n_balance),
+        (40, 30, 4, 0),
+        (40, 30, 3, 2),
+        (40, 4, 10, 10),
+        (3, 30, 10, 10),
+    ],
+)
+def test_pairing_is_what_it_says(rng, n_x, n_y, k, n_balance):
+    x, y = rng.randn(n_x, 3), rng.randn(n_y, 3) + 0.3
+    found = mutual_neighbours(x, y, k, n_balance=n_balance)
+    expected = plain_stages.mutual_neighbours(x, y, k, n_balance)
+    assert found.shape == (n_x, n_y)
+    np.testing.assert_allclose(found.toarray(), expected, atol=1e-6)
+    if (k, n_balance) == (DEFAULT.n_anchors, DEFAULT.n_balance):
+        assert (found != mutual_neighbours(x, y)).nnz == 0, "the defaults are not those of the config"
 
 
-def test_pairing_is_what_it_says(rng):
-    x, y = rng.randn(40, 3), rng.randn(30, 3) + 0.3
-    assert mutual_neighbours(x, y).toarray() == pytest.approx(pairing_by_loops(x, y, 10, 10), abs=1e-6)
-    for k, n_balance in ((4, 0), (3, 2)):
-        found = mutual_neighbours(x, y, k, n_balance=n_balance)
-        assert found.toarray() == pytest.approx(pairing_by_loops(x, y, k, n_balance), abs=1e-6)
-        assert found.shape == (40, 30)
-    # No more neighbours than there are rows: then all rows are everybody's neighbours.
-    assert mutual_neighbours(x, y[:4]).toarray() == pytest.approx(pairing_by_loops(x, y[:4], 4, 10), abs=1e-6)
-    assert mutual_neighbours(x[:3], y).toarray() == pytest.approx(pairing_by_loops(x[:3], y, 3, 10), abs=1e-6)
+def test_pairing_with_known_pairs_is_what_it_says(rng):
+    x, y = rng.randn(20, 2), rng.randn(15, 2)
+    pairs = [(3, 7), (11, 9)]
+    found = mutual_neighbours(x, y, 4, known=known_pairs(pairs, 20, 15), n_balance=3)
+    np.testing.assert_allclose(found.toarray(), plain_stages.mutual_neighbours(x, y, 4, 3, pairs), atol=1e-6)
+
+
+def test_the_order_and_the_sides_of_rows_do_not_matter(rng):
+    x, y = rng.randn(40, 3), rng.randn(30, 3)
+    found = mutual_neighbours(x, y, 6).toarray()
+    rows, columns = rng.permutation(40), rng.permutation(30)
+    np.testing.assert_allclose(
+        mutual_neighbours(x[rows], y[columns], 6).toarray(), found[rows][:, columns], atol=1e-6
+    )
+    # Columns are balanced last, so the sides are alike in what is paired, and before in how much.
+    one, other = (mutual_neighbours(*pair, 6, n_balance=0).toarray() for pair in ((x, y), (y, x)))
+    np.testing.assert_allclose(one, other.T, atol=1e-6)
 
 
 def test_known_pairs_take_their_rows_out_of_the_pairing(rng):

@@ -1,11 +1,13 @@
 """Features that relate to each other alike in two datasets."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
-from harmonicalign.evidence import relations as relations_module
+from harmonicalign.evidence.config import EVIDENCE
 from harmonicalign.evidence.relations import column_variances, relate
 
 
@@ -18,22 +20,23 @@ def data(rng):
     return x, y, np.arange(12) < 6
 
 
-def profiles(x):
+def profiles(x, config):
     """Correlations of features with features, squares with features, and features with squares."""
     z = (x - x.mean(axis=0)) / x.std(axis=0)
     d = x.shape[1]
-    squares = np.clip(z, -3, 3) ** 2
+    most = config.clipped_deviations
+    squares = np.clip(z, -most, most) ** 2
     c = np.corrcoef(np.c_[z, squares], rowvar=False)
     out = np.stack([c[:d, :d], c[d:, :d], c[:d, d:]], axis=-1)
     out[np.arange(d), np.arange(d)] = 0
     return out
 
 
-def by_the_book(x, y, n_steps=10):
-    a, b = profiles(x), profiles(y)
+def by_the_book(x, y, config=EVIDENCE):
+    a, b = profiles(x, config), profiles(y, config)
     d = len(a)
     weights, scores = np.ones(d), np.zeros(d)
-    for _ in range(n_steps):
+    for _ in range(config.relation_steps):
         for s in range(d):
             dot = sum(weights[t] * a[s, t] @ b[s, t] for t in range(d))
             norms = [sum(weights[t] * r[s, t] @ r[s, t] for t in range(d)) for r in (a, b)]
@@ -50,6 +53,9 @@ def test_scores_are_what_they_say(data, rng):
     assert roc_auc_score(true, found.scores()) == 1
     partners = rng.permutation(12)
     assert found.scores(partners) == pytest.approx(by_the_book(x, y[:, partners]), abs=1e-4)
+    other = replace(EVIDENCE, relation_steps=2, clipped_deviations=1.5)
+    assert relate(x, y, other).scores() == pytest.approx(by_the_book(x, y, other), abs=1e-4)
+    assert not np.allclose(by_the_book(x, y, other), found.scores(), atol=0.01)
 
 
 def test_units_offsets_and_sparse_matrices_change_nothing(data, rng):
@@ -60,15 +66,15 @@ def test_units_offsets_and_sparse_matrices_change_nothing(data, rng):
     assert relate(sp.csr_matrix(x), sp.csr_matrix(y)).scores() == pytest.approx(expected, abs=1e-4)
 
 
-def test_squares_tell_what_correlations_do_not(rng, monkeypatch):
+def test_squares_tell_what_correlations_do_not(rng):
     """Six columns and their squares are not correlated; in the second dataset half of them are mixed."""
     x, y = (np.c_[f, f**2 + 0.2 * rng.randn(*f.shape)] for f in (rng.randn(n, 6) for n in (3000, 2500)))
     mixed = [3, 4, 5, 9, 10, 11]
     y[:, mixed] = y[:, mixed] @ np.linalg.qr(rng.randn(6, 6))[0]
     true = ~np.isin(np.arange(12), mixed)
     assert roc_auc_score(true, relate(x, y).scores()) > 0.9
-    monkeypatch.setattr(relations_module, "_CLIPPED", 0)  # squares are all alike, and say nothing
-    assert roc_auc_score(true, relate(x, y).scores()) < 0.8
+    alike = replace(EVIDENCE, clipped_deviations=0)  # squares are all alike, and say nothing
+    assert roc_auc_score(true, relate(x, y, alike).scores()) < 0.8
 
 
 def test_negated_features_are_told_by_their_squares(data):
@@ -96,12 +102,11 @@ def test_features_without_skew_do_not_tell(rng):
         assert not found.opposed
 
 
-def test_the_features_that_vary_most_take_part(data, monkeypatch):
+def test_the_features_that_vary_most_take_part(data):
     x, y, _ = data
     x = x * np.r_[np.full(4, 9.0), np.ones(8)]
     x[:, 3] = 5  # does not vary
-    monkeypatch.setattr(relations_module, "_MOST", 5)
-    found = relate(x, y)
+    found = relate(x, y, replace(EVIDENCE, related_features=5))
     spread = x.var(axis=0) * y.var(axis=0)
     assert found.features.tolist() == sorted(np.argsort(-spread)[:5])
     assert 3 not in found.features

@@ -1,0 +1,384 @@
+"""The choice among hypotheses, and the laws that the alignment of a pair obeys."""
+
+import copy
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import plain_stages
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+from two_sides import plain_side, side
+
+from harmonicalign.datasets import swiss_roll
+from harmonicalign.evidence.significance import Significance
+from harmonicalign.method import DEFAULT, FromColumns, PairProblem, Side, align_pair, choose, solve
+from harmonicalign.method.choose import (
+    _columns_look_alike,
+    found_the_same,
+    restart_weights,
+    run_all,
+    search_further,
+)
+from harmonicalign.method.maps import LinearMap, unit_rows
+
+
+def starts(found):
+    return {step["start"] for step in found.history}
+
+
+def changed(problem, significance=None, **changes):
+    """The same problem with other numbers, and as if the test had ended otherwise."""
+    out = copy.copy(problem)
+    out.config = replace(problem.config, **changes)
+    out.significance = significance or problem.significance
+    return out
+
+
+# Laws.
+
+
+@pytest.fixture(scope="module")
+def equal():
+    """Two datasets of equally many rows, so that no row is left out of any sample."""
+    data = swiss_roll(200, 200, n_signals=30, corrupted=0.3, random_state=0)
+    pair = side(data.x, data.signals_x), side(data.y, data.signals_y)
+    return pair, align_pair(*pair)
+
+
+@pytest.mark.parametrize("left_out", [(), ("offset",)])
+def test_a_dataset_is_mapped_onto_itself(sides, left_out):
+    found = align_pair(sides[0], sides[0], replace(DEFAULT, left_out=left_out))
+    here, there = (m.apply(sides[0].components) for m in found.maps)
+    off = np.linalg.norm(here - there, axis=1).max()
+    assert off < 0.01 * np.linalg.norm(here, axis=1).mean(), "rows are moved away from themselves"
+    assert found.correspondence.agreement == pytest.approx(1, abs=1e-3)
+    assert found.support == pytest.approx(1, abs=1e-6)
+
+
+def test_the_order_of_rows_does_not_matter(equal, rng):
+    pair, expected = equal
+    a, b = rng.permutation(200), rng.permutation(200)
+    found = align_pair(
+        *(side(s.components[order], s.signals[order]) for s, order in zip(pair, (a, b), strict=True))
+    )
+    assert found.start == expected.start
+    assert found.worth == pytest.approx(expected.worth)
+    np.testing.assert_allclose(found.maps[1].matrix, expected.maps[1].matrix, atol=1e-6)
+    np.testing.assert_allclose(found.pairing.toarray(), expected.pairing.toarray()[a][:, b], atol=1e-5)
+
+
+def test_the_order_and_the_sign_of_columns_do_not_matter(equal, rng):
+    pair, expected = equal
+    columns = rng.permutation(30)
+    for again in (
+        [Side(s.components, s.signals[:, columns], s.harmonics) for s in pair],
+        [side(-s.components[:, ::-1], -s.signals) for s in pair],
+    ):
+        found = align_pair(*again)
+        assert found.start == expected.start
+        assert found.significance.p == pytest.approx(expected.significance.p)
+        assert found.worth == pytest.approx(expected.worth)
+        np.testing.assert_allclose(found.pairing.toarray(), expected.pairing.toarray(), atol=1e-5)
+
+
+def test_swapping_the_datasets_reverses_the_alignment(sides, solved):
+    swapped = align_pair(sides[1], sides[0])
+    back = solved.reversed((sides[1], sides[0]))
+    one, other = (r.pairing.toarray() > 0 for r in (swapped, back))
+    assert (one & other).sum() > 0.9 * (one | other).sum(), "other anchors from the other side"
+    q = [unit_rows(r.maps[1].apply(sides[0].components)) for r in (swapped, back)]
+    assert np.sum(q[0] * q[1], axis=1).mean() > 0.99, "another map from the other side"
+    assert swapped.kinship == pytest.approx(solved.kinship, abs=0.02)
+
+
+def test_the_datasets_are_laid_on_each_other(manifold, solved):
+    assert solved.start in ("columns", "harmonics", "relations", "again"), "a rotation is no offset"
+    assert solved.significance.p < 0.01
+    assert roc_auc_score(manifold.corresponds, solved.correspondence.scores) > 0.95
+    pairs = solved.pairing.tocoo()
+    away = np.linalg.norm(manifold.latent_x[pairs.row] - manifold.latent_y[pairs.col], axis=1)
+    wrong = np.random.RandomState(0).permutation(pairs.col)
+    chance = np.linalg.norm(manifold.latent_x[pairs.row] - manifold.latent_y[wrong], axis=1)
+    assert np.median(away) < 0.25 * np.median(chance), "anchors are not near each other on the manifold"
+
+
+def test_a_rotation_is_found(rng):
+    rows = rng.randn(240, 3) * [4, 2, 1] + np.repeat(4 * rng.randn(4, 3), 60, axis=0)
+    turn = np.linalg.qr(rng.randn(3, 3))[0]
+    mix = np.tanh(rows @ rng.randn(3, 12) / 4)
+    x, y = rows[::2], rows[1::2]
+    found = align_pair(side(x, mix[::2]), side(y @ turn, mix[1::2]))
+    placed = found.maps[1].apply(y @ turn) - found.maps[0].shift
+    assert np.linalg.norm(placed - y) < 0.1 * np.linalg.norm(y - y.mean(axis=0)), "rows are not turned back"
+
+
+def test_an_offset_is_found(rng):
+    rows = 4 * rng.randn(6, 12)[rng.randint(6, size=300)] + rng.randn(300, 12)
+    offset = rng.randn(12)
+    pair = side(rows[:160]), side(rows[160:] + offset)
+    found = align_pair(*pair)
+    assert found.start == "offset"
+    off = found.centres[1] - found.centres[0] - offset
+    assert np.linalg.norm(off) < 0.2 * np.linalg.norm(offset), "the offset is not what was put in"
+    assert align_pair(*pair, replace(DEFAULT, left_out=("offset",))).start != "offset"
+
+
+def test_shuffled_features_that_look_alike_leave_the_data_as_they_are(rng):
+    spread = np.linspace(0.1, 3, 12)
+    x, y = (side(rng.randn(n, 4), rng.randn(n, 12) * spread) for n in (150, 120))
+    config = replace(DEFAULT, enough_support=2.0)  # no offset explains anything
+    found = align_pair(x, y, config)
+    assert found.significance.by_chance
+    assert found.start == "as is"
+    np.testing.assert_allclose(*found.centres, err_msg="datasets are moved although nothing says so")
+    assert found.history[-1]["start"] == "as is", "the record leaves out what was chosen"
+    other = Side(y.components, y.signals[:, ::-1], y.harmonics)
+    found = align_pair(x, other, replace(config, n_restarts=0))
+    assert found.significance.by_chance
+    assert found.start != "as is", "columns whose spreads differ do not look as if they corresponded"
+
+
+def test_relations_find_few_of_few_columns(rng):
+    """Few of few columns correspond: no rotation tells them, but how they relate does."""
+    factors = rng.randn(4, 16) * (rng.rand(4, 16) < 0.5)
+    kinds = [rng.randint(4, size=n) for n in (300, 280)]
+    x, y = (np.exp(np.eye(4)[k] @ factors) + 0.2 * rng.randn(len(k), 16) for k in kinds)
+    y[:, 6:] = y[:, 6:] @ np.linalg.qr(rng.randn(10, 10))[0]
+    found = align_pair(side(x), side(y), replace(DEFAULT, left_out=("offset", "again")))
+    assert starts(found) == {"harmonics", "columns", "relations"}
+    assert roc_auc_score(np.arange(16) < 6, found.correspondence.scores) > 0.9
+
+
+# What is run.
+
+
+@pytest.mark.parametrize("options", [{}, {"n_bands": 3}, {"first_band": 1}, {"random_state": 4}])
+def test_options_of_an_alignment_are_those_of_its_problem(tiny, options):
+    config = replace(DEFAULT, left_out=("columns", "offset", "relations", "again"), n_rounds=1)
+    found, expected = align_pair(*tiny, config, **options), solve(PairProblem(*tiny, config, **options))
+    assert found.history == expected.history
+    assert np.array_equal(found.significance.null, expected.significance.null)
+    plain = align_pair(*tiny, config, n_bands=8, first_band=0, random_state=0)
+    same = found.history == plain.history and np.array_equal(found.significance.null, plain.significance.null)
+    assert same == (not options), f"{options} change nothing, or the defaults are others"
+
+
+def test_the_record_tells_all_that_was_run(problem, solved):
+    steps = [(s["start"], s["step"]) for s in solved.history if s["step"] != "weights"]
+    rounds = problem.config.n_rounds
+    first = [
+        *[("harmonics", "round")] * rounds,
+        ("harmonics", "anchors"),
+        *[("columns", "round")] * rounds,
+        ("columns", "anchors"),
+        ("offset", "anchors"),
+    ]
+    assert steps == first, "the runs ended in the same place, so there is nothing more to try"
+    # Where they end apart there is a third, and all start again from their weights.
+    apart = changed(problem, same_cosine=1.0, n_restarts=1, n_rounds=1, n_steps=1)
+    steps = [(s["start"], s["step"]) for s in solve(apart).history if s["step"] != "weights"]
+    first = [step for i, step in enumerate(first) if i == 0 or step != first[i - 1]]
+    n_weights = len(apart.config.sharpened) + len(apart.config.leading)
+    expected = [
+        *[("relations", "round"), ("relations", "anchors")],
+        *[("again", "round"), ("again", "anchors")] * (3 * n_weights),
+    ]
+    assert steps == first + expected
+
+
+@pytest.mark.parametrize(
+    ("left_out", "tried"),
+    [
+        (("harmonics",), {"columns", "offset"}),
+        (("columns", "offset"), {"harmonics", "relations", "again"}),
+        (("columns", "offset", "relations"), {"harmonics", "again"}),
+        (("columns", "offset", "again"), {"harmonics", "relations"}),
+        (("columns", "offset", "relations", "again"), {"harmonics"}),
+    ],
+)
+def test_what_is_left_out_is_not_run(tiny, left_out, tried):
+    # Features correspond, and one learned run has no other that it could have ended alike with.
+    config = replace(DEFAULT, left_out=left_out, n_rounds=1, n_restarts=1, chance=1.0, enough_support=0.0)
+    assert starts(align_pair(*tiny, config)) == tried
+
+
+def test_nothing_is_searched_further_where_nothing_is_learned_or_needed(sides):
+    base = replace(DEFAULT, same_cosine=1.0, n_rounds=1, n_steps=1)
+    for changes in ({"learn_weights": False}, {"enough_support": 0.0}):
+        found = align_pair(*sides, replace(base, **changes))
+        assert starts(found) == {"harmonics", "columns", "offset"}, changes
+
+
+def test_runs_that_map_rows_alike_have_found_the_same(problem, solved):
+    maps = [LinearMap(m, np.zeros(3)) for m in (np.eye(3), 5 * np.eye(3), np.diag([1.0, 1, -1]))]
+    one, longer, other = (replace(solved, maps=(solved.maps[0], m)) for m in maps)
+    assert found_the_same([one, longer], problem), "the length of a map does not matter"
+    assert not found_the_same([one], problem), "one run has nothing to be compared with"
+    rows = [unit_rows(m.apply(problem.sides[1].components)) for m in maps]
+    cosine = np.sum(rows[0] * rows[2], axis=1).mean()
+    for least, same in ((cosine - 1e-9, True), (cosine, True), (cosine + 1e-9, False)):
+        assert found_the_same([one, longer, other], changed(problem, same_cosine=least)) == same
+
+
+def test_runs_are_those_that_are_wanted(problem):
+    short = changed(problem, n_rounds=1, n_steps=1, left_out=("columns",))
+    assert run_all(short, [FromColumns()]) == []
+    two = run_all(short, [FromColumns(), FromColumns("mine")])
+    assert [run.start for run in two] == ["mine"]
+
+
+# What is chosen.
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"enough_support": 0.5}, {"enough_support": 2.0}, {"alike_spreads": -2.0}]
+)
+def test_the_choice_is_what_it_says(problem, solved, changes):
+    cases = product([(0.5, 0.4), (0.4, 0.5)], [(0.8, 0.3)], [None, 0.71, 0.73, 0.2], [0.0, 1.0])
+    for worths, supports, offset, p in cases:
+        test = Significance(z=0.0, p=p, observed=0.0, null=np.ones(3))
+        here = changed(problem, test, **changes)
+        learned = [replace(solved, worth=w, support=s) for w, s in zip(worths, supports, strict=True)]
+        simple = [] if offset is None else [replace(solved, start="offset", support=offset)]
+        found = choose(here, learned, simple)
+        expected = plain_stages.choose(
+            worths, supports, offset, p > 0.5, "alike_spreads" in changes, here.config
+        )
+        if isinstance(expected, str):
+            assert found.start == expected, (worths, offset, p)
+        else:
+            assert found is learned[expected], (worths, offset, p)
+
+
+def test_an_offset_that_is_just_good_enough_is_chosen(problem, solved):
+    best = replace(solved, support=0.8)
+    for support, chosen in ((0.4, True), (np.nextafter(0.4, 0), False)):
+        offset = replace(solved, start="offset", support=support)
+        found = choose(changed(problem, enough_support=0.5), [best], [offset])
+        assert (found is offset) == chosen, support
+
+
+def test_what_could_not_be_tested_is_not_held_against_an_alignment(problem, solved):
+    untested = Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0))
+    offset = replace(solved, start="offset", support=1.0)
+    assert choose(changed(problem, untested), [solved], [offset]) is offset
+
+
+def test_columns_that_look_alike(rng):
+    spread = np.array([1.0, 2, 3, 4, 5])
+    x = rng.randn(300, 5) * spread
+
+    def alike(one, other, **changes):
+        problem = PairProblem.__new__(PairProblem)
+        problem.config, problem.sides = replace(DEFAULT, **changes), (plain_side(one), plain_side(other))
+        return _columns_look_alike(problem)
+
+    for factors, correlation in (
+        (spread, 1.0),
+        (10 * spread, 1.0),
+        (0.01 * spread, 1.0),
+        ([1, 2, 3, 5, 4], 0.9),
+        ([2, 1, 3, 5, 4], 0.8),
+        ([1, 4, 3, 2, 5], 0.6),
+        (spread[::-1], -1.0),
+    ):
+        y = (x / spread)[::-1] * np.array(factors) + 9
+        for form in (np.asarray, sp.csr_matrix):
+            assert alike(form(x), form(y)) == (correlation > DEFAULT.alike_spreads), factors
+            assert alike(form(x), form(y), alike_spreads=correlation - 0.01), factors
+            assert not alike(form(x), form(y), alike_spreads=correlation + 0.01), factors
+            exactly = float(stats.spearmanr(spread, factors).statistic)
+            assert not alike(form(x), form(y), alike_spreads=exactly), factors
+    same = np.tile([[1.0], [-1.0]], (4, 3))
+    assert not alike(same, same), "columns that all vary alike tell nothing"
+
+
+# Restarts.
+
+
+@pytest.mark.parametrize(
+    ("weights", "half", "quarter"),
+    [
+        (np.r_[np.full(5, 0.8), np.full(40, 0.1)], [0, 1, 2, 3, 4], [0, 1, 2, 3]),
+        (np.full(20, 0.3), [*range(10)], [*range(5)]),
+        (np.r_[0, 0, 1.0, 0, 0.5, 0.01, 0.02], [2, 4, 5, 6], [2, 4, 5, 6]),  # four at least
+        (np.ones(3), [0, 1, 2], [0, 1, 2]),
+        (np.tile([0.5, 0.25], 60), [*range(0, 90, 2)], [*range(0, 46, 2)]),  # of equals, the first
+    ],
+)
+def test_weights_to_start_again_from(solved, weights, half, quarter):
+    run = replace(solved, correspondence=replace(solved.correspondence, weights=weights))
+    config = replace(DEFAULT, sharpened=(1, 8), leading=(0.5, 0.25), fewest_leading=4)
+    as_they_are, eighth_power, *leading = restart_weights(run, config)
+    assert np.array_equal(as_they_are, weights)
+    np.testing.assert_allclose(eighth_power, weights**8)
+    for found, expected in zip(leading, (half, quarter), strict=True):
+        assert np.flatnonzero(found).tolist() == expected
+        assert set(found) <= {0, 1}
+    for found in restart_weights(run, replace(config, sharpened=(), fewest_leading=1, leading=(1e-9,))):
+        assert np.flatnonzero(found).tolist() == [np.argmax(weights)], "the one that leads"
+
+
+def test_leading_features_hold_the_share_that_is_asked_for(solved):
+    run = replace(solved, correspondence=replace(solved.correspondence, weights=np.array([1.0, 1.0, 2.0])))
+    config = replace(DEFAULT, sharpened=(), leading=(0.5, 0.6, 1.0), fewest_leading=1)
+    leading = [np.flatnonzero(w).tolist() for w in restart_weights(run, config)]
+    assert leading == [[2], [0, 2], [0, 1, 2]]
+
+
+def test_restarts_go_on_while_they_gain_and_never_lose(sides):
+    config = replace(DEFAULT, left_out=("columns", "offset", "relations"), n_rounds=1, n_steps=1)
+    n_weights = len(config.sharpened) + len(config.leading)
+    worths = []
+    for n_restarts in (0, 1, 9):
+        problem = PairProblem(*sides, replace(config, n_restarts=n_restarts))
+        found = solve(problem)
+        ends = [s for s in found.history if s["step"] == "anchors"]
+        assert len(ends) <= 1 + n_weights * n_restarts
+        worths.append(found.worth)
+    assert worths[0] < worths[1] <= worths[2], "a run got worse by further ones"
+    # What gains too little is not kept, and ends the search.
+    power = config.worth_power * (1 + config.few_features / 40)
+    ends = [s["objective"] * s["support"] ** power for s in ends]
+    kept = ends[0]
+    for first in range(1, len(ends), n_weights):
+        best = max(ends[first : first + n_weights])
+        gained = best > config.worth_more * kept
+        assert gained == (first + n_weights < len(ends)), "runs go on without gain, or stop in spite of it"
+        kept = best if gained else kept
+    assert worths[2] == pytest.approx(kept)
+
+
+def test_a_run_from_relations_must_gain_enough(problem, solved):
+    short = changed(problem, n_restarts=0, n_rounds=1, n_steps=1)
+    _, (related,) = search_further(short, [solved], solved)
+    needed = related.worth / short.config.worth_more
+    for worth, kept in ((0.999 * needed, False), (1.001 * needed, True)):
+        base = replace(solved, worth=worth)
+        best, _ = search_further(short, [base], base)
+        assert (best is base) == kept, f"{related.worth} against {worth}"
+
+
+def test_a_restart_that_is_as_good_is_not_kept(problem, solved):
+    short = changed(problem, worth_more=1.0, n_restarts=2, n_rounds=1, n_steps=1, left_out=("relations",))
+    _, once = search_further(changed(short, n_restarts=1), [solved], solved)
+    base = replace(solved, worth=max(run.worth for run in once))
+    best, tried = search_further(short, [base], base)
+    assert best is base
+    assert len(tried) == len(once), "the search goes on though nothing was gained"
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(0.0, False), (1e9, True)])
+def test_a_further_run_must_gain_enough(problem, solved, gain, kept):
+    base = replace(solved, worth=0.2)
+    short = changed(problem, worth_more=gain, n_restarts=1, n_rounds=1, n_steps=1)
+    best, tried = search_further(short, [base], base)
+    n_weights = len(problem.config.sharpened) + len(problem.config.leading)
+    assert [run.start for run in tried] == ["relations", *["again"] * (2 * n_weights)]
+    assert (best is base) == kept
+    if not kept:
+        again = [run for run in tried if run.start == "again"]
+        assert best is max(again, key=lambda run: run.worth)
