@@ -38,7 +38,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.metrics import earth_movers_distance
 from harmonicalign.uses.correct import correct
 from harmonicalign.uses.smooth import balanced_transitions, denoise, impute
@@ -70,7 +70,7 @@ def emd(x: Any, y: Any) -> float:
 
 def agreement(rows: Any, labels: Any) -> float:
     """Share of rows whose label is that of most of their 5 nearest other rows."""
-    return float(np.mean((labels[cpu.nearest(rows, 5)[1]].mean(axis=1) > 0.5) == (labels == 1)))
+    return float(np.mean((labels[nearest_rows(rows, 5).indices].mean(axis=1) > 0.5) == (labels == 1)))
 
 
 def correlation_of_correlations(x: Any, y: Any) -> float:

@@ -8,16 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from samples import sample
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from test_align import sample
 from transcription import multi_alignment
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.fitted import FittedAlignment
+from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.method import DEFAULT, memory
 
 

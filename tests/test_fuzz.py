@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import harmonicalign as ha
-from harmonicalign.engines import cpu
+from harmonicalign.engines import eigen
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.inputs.rows import find_rows
 from harmonicalign.inputs.validate import check_data
 from harmonicalign.paper.reduction import reduce_rows
@@ -130,7 +131,7 @@ def test_clusters_of_equal_eigenvalues_are_decomposed(monkeypatch, rng):
 
     graph = ha.kernel_graph(rng.randn(40, 3), n_neighbors=5)
     expected = ha.harmonics(graph, 10)
-    monkeypatch.setattr(cpu.scipy.linalg, "eigh", gives_up)
+    monkeypatch.setattr(eigen.scipy.linalg, "eigh", gives_up)
     found = ha.harmonics(graph, 10)
     np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, atol=1e-10)
 
@@ -138,13 +139,13 @@ def test_clusters_of_equal_eigenvalues_are_decomposed(monkeypatch, rng):
         values, vectors = whole(a, driver=driver, **options)
         return (values[1:], vectors[:, 1:]) if driver == "evr" else (values, vectors)
 
-    monkeypatch.setattr(cpu.scipy.linalg, "eigh", too_few)
+    monkeypatch.setattr(eigen.scipy.linalg, "eigh", too_few)
     assert ha.harmonics(graph, 10).k == 10
 
     def never(*_, **__):
         raise np.linalg.LinAlgError("no")
 
-    monkeypatch.setattr(cpu.scipy.linalg, "eigh", never)
+    monkeypatch.setattr(eigen.scipy.linalg, "eigh", never)
     with pytest.raises(RuntimeError, match="LAPACK could not decompose the graph of 40 rows"):
         ha.harmonics(graph, 10)
 
@@ -176,7 +177,8 @@ def test_sparse_rows_without_any_variance(rng):
 
 def test_queries_beyond_single_precision(rng):
     rows = rng.rand(20, 2).astype(np.float32)
-    distances, indices = cpu.nearest(rows, 3, np.full((2, 2), 1e200))
+    found = nearest_rows(rows, 3, np.full((2, 2), 1e200))
+    distances, indices = found.distances, found.indices
     assert np.isfinite(distances).all()
     assert indices.min() >= 0
 

@@ -16,7 +16,9 @@ from harmonicalign.adapters.distributed.alignment import DistributedAlignment
 from harmonicalign.adapters.distributed.fit import Cluster, fit_distributed
 from harmonicalign.adapters.distributed.inputs import holds_dask, parse_lazy
 from harmonicalign.adapters.storage import Stored, read_alignment, write_alignment
-from harmonicalign.conventions import (
+from harmonicalign.evidence.significance import Significance, false_discovery
+from harmonicalign.fitted.alignment import FittedAlignment
+from harmonicalign.fitted.conventions import (
     attribute,
     check_container,
     feature_facts,
@@ -25,17 +27,15 @@ from harmonicalign.conventions import (
     parse_for,
     wrapper_for,
 )
-from harmonicalign.evidence.significance import Significance, false_discovery
-from harmonicalign.fit import fit_alignment
-from harmonicalign.fitted import FittedAlignment
+from harmonicalign.fitted.fit import fit_alignment
+from harmonicalign.fitted.parameters import N_LANDMARKS, Parameters
+from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import random_state_from
 from harmonicalign.method.config import MethodConfig
-from harmonicalign.models import AlignedModel
 from harmonicalign.paper.align import MultiAlignment
 from harmonicalign.paper.harmonics import Harmonics
 from harmonicalign.paper.joint import Joint
-from harmonicalign.parameters import N_LANDMARKS, Parameters
 
 __all__ = ["HarmonicAlignment"]
 

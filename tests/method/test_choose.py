@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from two_sides import plain_side, side
 
 from harmonicalign.datasets import swiss_roll
+from harmonicalign.engines.rows import unit_rows
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.method import DEFAULT, FromColumns, PairProblem, Side, align_pair, choose, solve
 from harmonicalign.method.choose import (
@@ -22,7 +23,7 @@ from harmonicalign.method.choose import (
     run_all,
     search_further,
 )
-from harmonicalign.method.maps import LinearMap, unit_rows
+from harmonicalign.method.maps import LinearMap
 
 
 def starts(found):

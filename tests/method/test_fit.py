@@ -52,10 +52,10 @@ def model(digits):
 
 
 def test_the_config_goes_with_the_model(digits, model):
-    assert model.config is DEFAULT
+    assert model.config == DEFAULT
     other = replace(DEFAULT, tangent_rows=0, shift_rounds=0, left_out=("relations", "again"))
     changed = fit([digits.x, digits.y], other)
-    assert changed.config is changed.joint.config is other
+    assert changed.config == changed.joint.config == other
     assert changed.joint.places is None, "rows are projected in spite of the config"
     assert not any(s.displacement.any() for s in changed.space.shifts), (
         "rows are shifted in spite of the config"

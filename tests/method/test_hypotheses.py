@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from two_sides import side
 
+from harmonicalign.engines.rows import unit_rows
 from harmonicalign.method import (
     DEFAULT,
     Again,
@@ -23,7 +24,7 @@ from harmonicalign.method import (
 )
 from harmonicalign.method.anchors import known_pairs
 from harmonicalign.method.hypotheses import by_signals
-from harmonicalign.method.maps import component_maps, unit_rows
+from harmonicalign.method.maps import component_maps
 
 # One round of one step: the anchors of the run are those of the start.
 once = replace(DEFAULT, n_rounds=1, n_steps=1)

@@ -9,19 +9,18 @@ import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 from two_sides import plain_side, side
 
+from harmonicalign.engines.rows import blend, unit_rows
 from harmonicalign.method import DEFAULT
 from harmonicalign.method.anchors import masses, mutual_neighbours
 from harmonicalign.method.maps import (
     LinearMap,
     Side,
-    blend,
     component_maps,
     directions,
     length_kept,
     reversed_maps,
     ridge_regression,
     typical_length,
-    unit_rows,
     weighted_axes,
 )
 
@@ -217,8 +216,8 @@ def test_linear_map_by_torch(rng):
     m = LinearMap(rng.randn(4, 2), rng.randn(2))
     rows = rng.randn(5, 4)
     for form in (np.asarray, sp.csr_matrix):
-        assert m.apply_on(torch.device("cpu"), form(rows)).numpy() == pytest.approx(m.apply(rows), abs=1e-5)
-        assert m.apply_on(torch.device("meta"), form(rows)).device.type == "meta"
+        assert m.apply(form(rows), torch.device("cpu")).numpy() == pytest.approx(m.apply(rows), abs=1e-5)
+        assert m.apply(form(rows), torch.device("meta")).device.type == "meta"
 
 
 def test_spectrum_of_centred_signals(sides):

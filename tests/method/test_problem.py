@@ -8,13 +8,14 @@ import pytest
 import scipy.sparse as sp
 from two_sides import side, spectra
 
+from harmonicalign.engines.rows import unit_rows
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.correspondence import learn_rotation
 from harmonicalign.evidence.relations import relate
 from harmonicalign.evidence.significance import Significance, permutation_test
 from harmonicalign.method import DEFAULT, FromColumns, FromHarmonics, PairProblem, Side, align_pair
 from harmonicalign.method.anchors import masses, mutual_neighbours
-from harmonicalign.method.maps import LinearMap, component_maps, unit_rows, weighted_axes
+from harmonicalign.method.maps import LinearMap, component_maps, weighted_axes
 from harmonicalign.paper.bands import bandlimiting_weights
 
 once = replace(DEFAULT, n_rounds=1, n_steps=1)

@@ -6,9 +6,10 @@ import numpy as np
 import plain_stages
 import pytest
 
+from harmonicalign.engines.rows import gaussian_weights
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.method import DEFAULT, LocalShift, local_shifts, project
-from harmonicalign.method.shifts import _Cloud, _gaussian, common_offset, shift_towards
+from harmonicalign.method.shifts import _Cloud, common_offset, shift_towards
 
 
 def clouds(rng, n_x, n_y):
@@ -192,7 +193,7 @@ def test_a_local_shift_moves_towards_its_displacement(rng):
 
 
 def test_weights_where_the_scale_is_zero():
-    weights = _gaussian(np.array([[0.0, 0.5, 2.0], [0.0, 0.5, 1e200]]), np.array([[0.0], [0.5]]))
+    weights = gaussian_weights(np.array([[0.0, 0.5, 2.0], [0.0, 0.5, 1e200]]), np.array([[0.0], [0.5]]))
     np.testing.assert_allclose(weights, [[1, 0, 0], [1, np.exp(-1), 0]])
 
 

@@ -9,8 +9,9 @@ import scipy.sparse as sp
 from two_sides import plain_side, side
 
 from harmonicalign import HarmonicAlignment
+from harmonicalign.engines.rows import blend, unit_rows
 from harmonicalign.method import DEFAULT, LinearMap, align_pair, joint_space, local_shifts
-from harmonicalign.method.maps import blend, directions, unit_rows
+from harmonicalign.method.maps import directions
 from harmonicalign.method.shifts import common_offset
 from harmonicalign.method.space import _balance, _bridge, _explained, pooled_correspondence, spanning_tree
 

@@ -5,28 +5,16 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import basis, sample
 
 from harmonicalign import (
     MultiAlignment,
     align,
     bandlimiting_weights,
     calibrate,
-    harmonics,
-    kernel_graph,
     multi_align,
 )
 from harmonicalign.paper.align import align_spectra, joint_signal_basis, orthogonalize
-
-
-def sample(n, seed, width=12):
-    rng = np.random.RandomState(seed)
-    latent = rng.uniform(-1, 1, (n, 2)) * [2, 1]
-    maps = np.random.RandomState(99).randn(2, width)
-    return np.c_[latent, np.sin(2 * latent @ maps), np.cos(3 * latent @ maps)]
-
-
-def basis(rows, k=None, **options):
-    return harmonics(kernel_graph(rows, n_neighbors=8, **options), k)
 
 
 @settings(deadline=None, max_examples=50)

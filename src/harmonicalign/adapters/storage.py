@@ -22,7 +22,8 @@ import scipy.sparse as sp
 from harmonicalign._exceptions import ModelFileError
 from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.evidence.significance import Significance
-from harmonicalign.fitted import FittedAlignment
+from harmonicalign.fitted.alignment import FittedAlignment
+from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.inputs.parse import Inputs
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.method.config import MethodConfig
@@ -38,7 +39,6 @@ from harmonicalign.paper.harmonics import Harmonics
 from harmonicalign.paper.joint import Joint
 from harmonicalign.paper.model import PaperModel
 from harmonicalign.paper.reduction import Reduction
-from harmonicalign.parameters import Parameters
 
 __all__ = ["TYPES", "Stored", "read_alignment", "read_tree", "write_alignment", "write_tree"]
 

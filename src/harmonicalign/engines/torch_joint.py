@@ -11,14 +11,14 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from harmonicalign._typing import Array
-from harmonicalign.engines.rows import blend, canonical_signs, directions, displace, heaviest_first
+from harmonicalign.engines.rows import canonical_signs, displace, heaviest_first
 from harmonicalign.engines.rows import tangent_projection as projected
 from harmonicalign.engines.torch_device import to_device, to_host
 from harmonicalign.engines.torch_neighbours import EXACT_BELOW, knn, knn_in_lists
 from harmonicalign.engines.torch_spectral import Kernel, components, eigenpairs, kernel, normalise, reordered
 from harmonicalign.engines.torch_tiles import exact_search, workspace
 
-__all__ = ["JointGraph", "on_planes", "placed_rows", "stacked", "to_device", "to_host"]
+__all__ = ["JointGraph", "displaced", "on_planes", "stacked", "to_device", "to_host"]
 
 _CANDIDATES = 1 << 27
 """Numbers in the temporaries of a displacement or of a projection, at most."""
@@ -29,36 +29,20 @@ def stacked(coordinates: Sequence[Tensor]) -> Tensor:
     return torch.cat(list(coordinates))
 
 
-def placed_rows(
-    mapped: Tensor,
-    signals: Tensor,
-    kept: tuple[float, float],
-    longest: float,
-    balance: float,
-    places: Array | None,
-    displacement: Array | None,
-) -> Tensor:
-    """Joint coordinates of rows: directions of mapped components and signals, blended and displaced.
+def displaced(z: Tensor, places: Array, displacement: Array, n_places: int) -> Tensor:
+    """Rows moved, in place, by the displacement of the known places nearest to each.
 
     Parameters
     ----------
-    mapped, signals
-        The rows' components and signals after their linear maps.
-    kept
-        How much of the length of either is kept, in [0, 1].
-    longest
-        Length that longer rows are taken to have.
-    balance
-        How much the signals count, in [0, 1].
+    z
+        The rows.
     places, displacement
-        Where a local displacement is known, and what it is there; None for none.
+        Where a displacement is known, and what it is there.
+    n_places
+        How many places count for each row, at most.
     """
-    q, s = (directions(x, part, longest) for x, part in zip((mapped, signals), kept, strict=True))
-    z: Tensor = blend(q, s, balance)
-    if places is None or displacement is None:
-        return z
     known, moves = to_device(places, z.device), to_device(displacement, z.device)
-    k = min(5, len(known))
+    k = min(n_places, len(known))
     # smaller pieces on the CPU, where they stay in the cache and take a third of the time
     step = max(1, min(_CANDIDATES, workspace(z.device)) // (k * z.shape[1]))
     for start in range(0, len(z), step):

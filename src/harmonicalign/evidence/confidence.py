@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from harmonicalign._typing import Array
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 
 __all__ = ["row_confidence"]
@@ -48,13 +48,14 @@ def row_confidence(
     samples = [np.sort(rng.permutation(len(c))[:size]) for c in coordinates]
     out = []
     for i, rows in enumerate(coordinates):
-        near, indices = cpu.nearest(rows[samples[i]], k + 1, rows, exact=False)
+        found = nearest_rows(rows[samples[i]], k + 1, rows, exact=False)
+        near, indices = found.distances, found.indices
         # A sampled row finds itself first, which is dropped; other rows drop their last neighbour instead.
         sampled = np.zeros(len(rows), dtype=bool)
         sampled[samples[i]] = True
         own = np.where(sampled[:, None], near[:, 1:], near[:, :-1]).mean(axis=1)
         others = [
-            cpu.nearest(c[s], k, rows, exact=False)[0]
+            nearest_rows(c[s], k, rows, exact=False).distances
             for j, (c, s) in enumerate(zip(coordinates, samples, strict=True))
             if j != i
         ]

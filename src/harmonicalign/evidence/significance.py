@@ -120,7 +120,7 @@ def permutation_test(
 
     def statistics(other: Array) -> tuple[float, float]:
         nuclear = scipy.linalg.svdvals(bands * (a @ other.T)).sum()
-        rotation = learn_rotation(bands, fx, a, other, n_iterations=2)[0]
+        rotation = learn_rotation(bands, fx, a, other, n_iterations=2, tolerance=config.learning_tolerance)[0]
         return float(nuclear), float(np.linalg.norm(np.maximum(scores(rotation, fx, a, other), 0), 4))
 
     rng, n_permutations = np.random.RandomState(random_state), config.permutations

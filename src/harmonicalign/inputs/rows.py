@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Matrix
-from harmonicalign.engines import cpu
+from harmonicalign.engines.threads import in_threads
 
 __all__ = ["dense_columns", "find_rows", "same_matrix"]
 
@@ -52,7 +52,7 @@ def _hashes(x: Matrix, multipliers: Array) -> Array:
         out[rows] = (_bits(x[rows]) * multipliers).sum(axis=1, dtype=np.uint64)
 
     step = max(1, _BLOCK // x.shape[1])
-    cpu.in_threads(add_up, [slice(start, start + step) for start in range(0, len(x), step)])
+    in_threads(add_up, [slice(start, start + step) for start in range(0, len(x), step)])
     return out
 
 

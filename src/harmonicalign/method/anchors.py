@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.method.config import MethodConfig
 
 __all__ = ["find_anchors", "gaussian_weights", "known_pairs", "masses", "mutual_neighbours"]
@@ -54,8 +54,8 @@ def mutual_neighbours(
         (n_x, n_y), non-negative; columns of paired rows sum to one.
     """
     k = min(k, len(x), len(y))
-    forward = _neighbour_matrix(cpu.nearest(y, k, x, exact=False)[1], len(y))
-    backward = _neighbour_matrix(cpu.nearest(x, k, y, exact=False)[1], len(x))
+    forward = _neighbour_matrix(nearest_rows(y, k, x, exact=False).indices, len(y))
+    backward = _neighbour_matrix(nearest_rows(x, k, y, exact=False).indices, len(x))
     i, j = forward.multiply(backward.T).nonzero()
     weights = weight(((x[i] - y[j]) ** 2).sum(axis=1))
     pairing = sp.csr_matrix((weights, (i, j)), shape=(len(x), len(y)))

@@ -10,7 +10,8 @@ import numpy as np
 from scipy import stats
 
 from harmonicalign._typing import Array
-from harmonicalign.engines import cpu
+from harmonicalign.engines.rows import unit_rows
+from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.relations import column_variances
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.hypotheses import (
@@ -23,7 +24,7 @@ from harmonicalign.method.hypotheses import (
     Hypothesis,
     Offset,
 )
-from harmonicalign.method.maps import Side, unit_rows
+from harmonicalign.method.maps import Side
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
 __all__ = ["align_pair", "choose", "restart_weights", "solve"]
@@ -78,7 +79,9 @@ def choose(
     plausible or the columns have similar spreads in both datasets, the datasets are left as they are.
     """
     config = problem.config
-    best = max(learned, key=lambda run: run.worth)
+    if not (learned or simple):
+        raise ValueError(f"left_out is {config.left_out}; leave at least one hypothesis to try")
+    best = max(learned or simple, key=lambda run: run.worth)
     plausible = [run for run in simple if run.support >= config.enough_support * best.support]
     if not simple:
         return best
@@ -115,7 +118,7 @@ def search_further(
 def run_all(problem: PairProblem, hypotheses: Sequence[Hypothesis]) -> list[PairAlignment]:
     """Runs of all hypotheses that are not left out, in parallel."""
     wanted = [h for h in hypotheses if h.name not in problem.config.left_out]
-    return cpu.in_threads(lambda hypothesis: hypothesis.run(problem), wanted) if wanted else []
+    return in_threads(lambda hypothesis: hypothesis.run(problem), wanted) if wanted else []
 
 
 def restart_weights(run: PairAlignment, config: MethodConfig) -> list[Array]:

@@ -240,6 +240,11 @@ class MethodConfig(EvidenceConfig):
         2, "steps of averaging over the rows of an added dataset", "more do not help", (0,)
     )
 
+    def __post_init__(self) -> None:
+        for name in ("n_rounds", "n_steps", "n_anchors", "shift_places"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+
     def for_placing(self) -> MethodConfig:
         """The configuration without fields that only a fit uses and a model file cannot hold."""
         return replace(self, hypotheses=(), anchor_weight=None)

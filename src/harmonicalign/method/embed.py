@@ -10,9 +10,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from harmonicalign._typing import Array
-from harmonicalign.engines import cpu
+from harmonicalign.engines.rows import unit_rows
+from harmonicalign.engines.threads import in_threads, row_slices
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.maps import unit_rows
 from harmonicalign.method.tangents import neighbourhood, project, project_together
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.joint import Joint, joint_geometry
@@ -181,5 +181,5 @@ def embed(joint: JointMap, t: float, phi: Array, z: Array, projected: Array) -> 
         out[rows, : phi.shape[1]] = unit_rows(phi[rows] * damping)
         out[rows, phi.shape[1] :] = partly_projected(z[rows], projected[rows], joint.config)
 
-    cpu.in_threads(fill, cpu.row_slices(len(z), 256 * out.shape[1]))
+    in_threads(fill, row_slices(len(z), 256 * out.shape[1]))
     return out

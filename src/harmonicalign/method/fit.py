@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
 from harmonicalign._progress import Progress, fit_plan
 from harmonicalign._typing import Array, Matrix
-from harmonicalign.engines import cpu
+from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.rows import same_matrix
 from harmonicalign.inputs.settings import FitOptions
@@ -94,7 +94,7 @@ def fit_refined(
         parts = [(i, c, s) for i, (c, s) in enumerate(zip(components, signals, strict=True))]
         if options.device == "cpu":
             # Mostly single-threaded numpy passes over all rows, so datasets are processed in parallel.
-            z: list[Any] = cpu.in_threads(lambda part: space.place(*part), parts)
+            z: list[Any] = in_threads(lambda part: space.place(*part), parts)
         else:
             z = [space.place_on(options.device, *part) for part in parts]
     with progress.stage("joint map"):

@@ -14,9 +14,10 @@ from typing import Protocol
 import numpy as np
 
 from harmonicalign._typing import Array, Pair
+from harmonicalign.engines.rows import unit_rows
 from harmonicalign.method.alternate import Start, alternate
 from harmonicalign.method.anchors import find_anchors
-from harmonicalign.method.maps import component_maps, unit_rows, weighted_axes
+from harmonicalign.method.maps import component_maps, weighted_axes
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
 __all__ = [

@@ -24,6 +24,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Pair
+from harmonicalign.engines import rows
 from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.method.anchors import masses
 from harmonicalign.method.config import DEFAULT, MethodConfig
@@ -33,14 +34,12 @@ from harmonicalign.paper.reduction import leading_axes
 __all__ = [
     "LinearMap",
     "Side",
-    "blend",
     "component_maps",
     "directions",
     "length_kept",
     "reversed_maps",
     "ridge_regression",
     "typical_length",
-    "unit_rows",
     "weighted_axes",
 ]
 
@@ -76,23 +75,15 @@ class LinearMap:
     matrix: Array
     shift: Array
 
-    def apply(self, rows: Any) -> Array:
-        """Image of the rows."""
-        return np.asarray(rows @ self.matrix) + self.shift
-
-    def apply_on(self, device: Any, rows: Any) -> Any:
-        """The same on a torch device; sparse rows are multiplied on the CPU, dense ones on the device."""
+    def apply(self, rows: Any, device: Any = None) -> Any:
+        """Image of the rows; a tensor there if a torch device is given, to which sparse rows go as images."""
+        if device is None:
+            return np.asarray(rows @ self.matrix) + self.shift
         from harmonicalign.engines.torch_joint import to_device
 
         if sp.issparse(rows):
             return to_device(self.apply(rows), device)
         return to_device(rows, device) @ to_device(self.matrix, device) + to_device(self.shift, device)
-
-
-def unit_rows(x: Array) -> Array:
-    """Rows scaled to unit length; a row of zeros stays zero."""
-    length = np.linalg.norm(x, axis=1, keepdims=True)
-    return np.asarray(np.divide(x, length, out=np.zeros_like(x), where=length > 0))
 
 
 def length_kept(width: int, config: MethodConfig) -> float:
@@ -113,19 +104,9 @@ def typical_length(parts: Sequence[Array], config: MethodConfig) -> float:
     return float(np.median(np.concatenate([np.linalg.norm(x, axis=1) for x in parts]))) or 1.0
 
 
-def directions(x: Array, config: MethodConfig) -> Array:
-    """Rows, already divided by their `typical_length`, at unit length times the kept part of their length."""
-    kept = length_kept(x.shape[1], config)
-    if kept == 0:
-        return unit_rows(x)
-    length = np.minimum(np.linalg.norm(x, axis=1, keepdims=True), config.longest)
-    return np.asarray(length**kept * unit_rows(x))
-
-
-def blend(q: Array, s: Array, balance: float) -> Array:
-    """Joint coordinates ``[(1 − b) Q, b S]`` with balance b, at unit length if rows of Q and S are."""
-    length = np.hypot(1 - balance, balance)
-    return np.hstack([(1 - balance) / length * q, balance / length * s])
+def directions(x: Any, config: MethodConfig) -> Any:
+    """Rows, already divided by their `typical_length`, at unit length except for what is kept of theirs."""
+    return rows.directions(x, length_kept(x.shape[1], config), config.longest)
 
 
 def component_maps(

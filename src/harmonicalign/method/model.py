@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from harmonicalign._typing import Array
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.correspondence import Correspondence
@@ -144,7 +146,7 @@ class RefinedModel:
 
     def place_rigidly(self, i: int, rows: Any, signals: Any) -> Array:
         """Coordinates of rows of dataset i in the common space before local shifts."""
-        return self.space.place_rigidly(i, self.reductions[i].apply(rows), signals)
+        return np.asarray(self.space.place_rigidly(i, self.reductions[i].apply(rows), signals))
 
     def joint_geometry(self, seed: int) -> Joint:
         """Graph and harmonics of the joint coordinates of all datasets, including those added later."""

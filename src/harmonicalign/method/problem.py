@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 
 from harmonicalign._typing import Array, Pair
+from harmonicalign.engines.rows import blend
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.correspondence import Correspondence, correspondence, learn_rotation
 from harmonicalign.evidence.relations import relate
 from harmonicalign.evidence.significance import Significance, permutation_test
 from harmonicalign.method.anchors import masses
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.maps import LinearMap, Side, blend, directions, reversed_maps, typical_length
+from harmonicalign.method.maps import LinearMap, Side, directions, reversed_maps, typical_length
 from harmonicalign.paper.align import Alignment, calibrate, orthogonalize
 from harmonicalign.paper.bands import bandlimiting_weights
 

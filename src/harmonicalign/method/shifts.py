@@ -12,7 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.rows import displace, gaussian_weights
+from harmonicalign.engines.threads import in_threads, row_slices
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.method.anchors import find_anchors, masses
 from harmonicalign.method.config import DEFAULT, MethodConfig
@@ -38,18 +40,13 @@ class LocalShift:
 
     def apply(self, z: Array, config: MethodConfig = DEFAULT) -> Array:
         """Displaced rows: each moves by the weighted mean displacement of the points nearest to it."""
-        k = min(config.shift_places, len(self.places))
-        distances, indices = cpu.nearest(self.places, k, z, exact=False)
-        weights = _gaussian(distances, distances[:, -1:])
-        weights /= weights.sum(axis=1, keepdims=True)
+        near = nearest_rows(self.places, min(config.shift_places, len(self.places)), z, exact=False)
         moved = z.copy()
-
-        def move(rows: slice) -> None:
-            for j in range(indices.shape[1]):
-                moved[rows] += weights[rows, j, None] * self.displacement[indices[rows, j]]
-
-        cpu.in_threads(move, cpu.row_slices(len(z), 64 * z.shape[1]))
-        return np.asarray(moved)
+        in_threads(
+            lambda rows: displace(moved[rows], self.displacement, near[rows]),
+            row_slices(len(z), 320 * z.shape[1]),
+        )
+        return moved
 
 
 def local_shifts(
@@ -79,7 +76,7 @@ def local_shifts(
         support = row_confidence(placed, random_state=random_state, config=config)
         together = np.vstack(placed)
         k = min(config.meeting_rows + 1, len(together))
-        near = cpu.nearest(together, k, together, exact=False)[1][:, 1:]
+        near = nearest_rows(together, k, together, exact=False).indices[:, 1:]
         now = [a + b for a, b in zip(flat, moves, strict=True)]
         for i, step in enumerate(steps):
             if step:
@@ -155,11 +152,13 @@ def shift_towards(others: _Cloud, own: _Cloud, config: MethodConfig = DEFAULT) -
     towards = (pairing.T @ others.rows)[paired] / mass[paired, None] - y[paired]
     wide = int(np.clip(len(y) // config.shift_share, config.shift_least_rows, config.shift_rows))
     k = min(len(paired), wide)
-    distances, indices = cpu.nearest(y[paired], k, y, exact=False)
-    weights = _gaussian(distances, np.median(distances, axis=1, keepdims=True)) * mass[paired][indices]
+    near = nearest_rows(y[paired], k, y, exact=False)
+    scale = np.median(near.distances, axis=1, keepdims=True)
+    weights = gaussian_weights(near.distances, scale) * mass[paired][near.indices]
     weights /= weights.sum(axis=1, keepdims=True)
     smoother = sp.csr_matrix(
-        (weights.ravel(), indices.ravel(), np.arange(0, weights.size + 1, k)), shape=(len(y), len(paired))
+        (weights.ravel(), near.indices.ravel(), np.arange(0, weights.size + 1, k)),
+        shape=(len(y), len(paired)),
     )
     mean = smoother @ towards
     square = np.sum(mean**2, axis=1)
@@ -169,10 +168,3 @@ def shift_towards(others: _Cloud, own: _Cloud, config: MethodConfig = DEFAULT) -
     meeting = own.met[paired] + (pairing.T @ others.met)[paired] / mass[paired]
     apart = np.clip(config.apart * (1 - smoother @ meeting), 0, 1)
     return np.asarray((wide / config.shift_rows * apart * own.support * kept)[:, None] * mean)
-
-
-def _gaussian(distances: Array, scale: Array) -> Array:
-    """``exp(-(d/scale)²)``; if the scale is 0, rows that coincide have weight 1 and others 0."""
-    ratio = np.divide(distances, scale, out=np.where(distances > 0, np.inf, 0.0), where=scale > 0)
-    with np.errstate(over="ignore"):
-        return np.asarray(np.exp(-(ratio**2)))

@@ -17,12 +17,12 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from harmonicalign._typing import Array
+from harmonicalign.engines.rows import blend
 from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.maps import (
     LinearMap,
     Side,
-    blend,
     directions,
     length_kept,
     ridge_regression,
@@ -77,17 +77,13 @@ class JointSpace:
 
     def place_on(self, device: Any, i: int, components: Array, signals: Any) -> Any:
         """The same on a torch device; returns a tensor."""
-        from harmonicalign.engines import torch_joint as engine
+        from harmonicalign.engines.torch_joint import displaced
 
-        mapped = self.component_maps[i].apply_on(device, components)
-        s = self.signal_maps[i].apply_on(device, signals)
-        bridge = self.bridges[i]
-        if bridge is not None:
-            s += bridge.apply_on(device, components)
-        places, moves = (self.shifts[i].places, self.shifts[i].displacement) if self.shifts else (None, None)
-        config = self.config
-        kept = length_kept(mapped.shape[1], config), length_kept(s.shape[1], config)
-        return engine.placed_rows(mapped, s, kept, config.longest, self.balance, places, moves)
+        z = self.place_rigidly(i, components, signals, device)
+        if not self.shifts:
+            return z
+        shift = self.shifts[i]
+        return displaced(z, shift.places, shift.displacement, self.config.shift_places)
 
     def joined_by(
         self,
@@ -127,13 +123,13 @@ class JointSpace:
         move = local_shifts([placed, z + offset], [0, 1], random_state, self.config)[1]
         return replace(grown, shifts=(*self.shifts, LocalShift(z, offset + move)))
 
-    def place_rigidly(self, i: int, components: Array, signals: Any) -> Array:
-        """Joint coordinates of rows of dataset i without local shifts."""
-        q = directions(self.component_maps[i].apply(components), self.config)
-        mapped = self.signal_maps[i].apply(signals)
-        bridge = self.bridges[i]
-        s = directions(mapped if bridge is None else mapped + bridge.apply(components), self.config)
-        return blend(q, s, self.balance)
+    def place_rigidly(self, i: int, components: Array, signals: Any, device: Any = None) -> Any:
+        """Joint coordinates of rows of dataset i without local shifts; a tensor if a device is given."""
+        q = self.component_maps[i].apply(components, device)
+        s, bridge = self.signal_maps[i].apply(signals, device), self.bridges[i]
+        if bridge is not None:
+            s = s + bridge.apply(components, device)
+        return blend(directions(q, self.config), directions(s, self.config), self.balance)
 
 
 def pooled_correspondence(pairs: Sequence[PairAlignment]) -> Correspondence:

@@ -20,7 +20,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from harmonicalign._typing import Array
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.rows import tangent_projection
+from harmonicalign.engines.threads import in_threads
 from harmonicalign.method.config import DEFAULT, MethodConfig
 
 __all__ = ["neighbourhood", "project", "project_together"]
@@ -74,52 +76,17 @@ def project(rows: Array, places: Array, batch: Array | None = None, config: Meth
         Size of the neighbourhoods.
     """
     k = neighbourhood(len(places), config)
-    indices = cpu.nearest(places, k, rows, exact=False)[1]
-    # Single precision, as in the neighbour search; centring first keeps the relevant digits.
+    indices = nearest_rows(places, k, rows, exact=False).indices
+    # Single precision, in which neighbours are found too; subtracting the mean saves its digits.
     middle = places.mean(axis=0)
     places, centred = (places - middle).astype(np.float32), (rows - middle).astype(np.float32)
     member = None if batch is None else np.eye(int(batch.max()) + 1, dtype=places.dtype)[batch]
-    identity, out = np.eye(k), np.empty_like(rows)
+    out = np.empty_like(rows)
 
     def work(some: slice) -> None:
-        near = places[indices[some]]
-        mean, centres = _means(near, None if member is None else member[indices[some]])
-        near -= centres
-        # Fourth powers need double precision.
-        gram = (near @ near.transpose(0, 2, 1)).astype(np.float64)
-        seen = (near @ (centred[some, None] - mean).transpose(0, 2, 1)).astype(np.float64)
-        average = np.trace(gram, axis1=1, axis2=2)[:, None, None] / k
-        average[average == 0] = 1  # all neighbours coincide; the projection is their mean
-        gram /= average
-        square = gram @ gram
-        weights = np.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
-        out[some] = middle + (mean + weights.transpose(0, 2, 1).astype(np.float32) @ near)[:, 0]
+        near = indices[some]
+        own = None if member is None else member[near]
+        out[some] = middle + tangent_projection(places[near], centred[some], own)
 
-    cpu.in_threads(work, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
+    in_threads(work, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
     return out
-
-
-def _means(near: Array, member: Array | None) -> tuple[Array, Array]:
-    """Mean of every neighbourhood, (m, 1, d), and the centres that are subtracted from its rows.
-
-    The centre is that mean, or the mean of the row's own dataset in the neighbourhood if datasets are
-    distinguished. Centring per dataset removes one dimension per dataset in the neighbourhood, and everything
-    if all rows are from different datasets. The means of the datasets are therefore weighted by the share of
-    dimensions that remains.
-
-    Parameters
-    ----------
-    near
-        Neighbourhoods, (m, k, d).
-    member
-        1 if a row belongs to a dataset, otherwise 0, (m, k, number of datasets); None if datasets are not
-        distinguished.
-    """
-    if member is None:
-        mean = near.mean(axis=1, keepdims=True)
-        return mean, mean
-    k, n = near.shape[1], member.sum(axis=1)[:, :, None]
-    sums = member.transpose(0, 2, 1) @ near
-    mean = sums.sum(axis=1, keepdims=True) / k
-    left = (k - np.count_nonzero(n, axis=1, keepdims=True)) / max(k - 1, 1)
-    return mean, member @ (mean + left.astype(near.dtype) * (sums / np.maximum(n, 1) - mean))

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
 from harmonicalign._typing import Array, Matrix, MatrixLike, RandomState
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.inputs.validate import check_data, check_integer, random_state_from
 from harmonicalign.uses.smooth import check_coordinates, row_trust
 
@@ -246,7 +246,8 @@ def _centres(coordinates: Sequence[Array], k: int, rng: np.random.RandomState) -
 
 def _memberships(coordinates: Array, centres: Array) -> tuple[Array, Array]:
     """The neighbourhoods nearest to each row, and its memberships, which sum to one."""
-    distances, cluster = cpu.nearest(centres, min(len(centres), _MEMBERSHIPS), coordinates)
+    near = nearest_rows(centres, min(len(centres), _MEMBERSHIPS), coordinates)
+    distances, cluster = near.distances, near.indices
     excess = distances**2 - distances[:, :1] ** 2
     # With this scale, a typical row belongs to its second neighbourhood slightly less than to its first.
     scale = 2 * float(np.median(excess[:, min(1, len(centres) - 1)]))

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Matrix, MatrixLike
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.inputs.validate import check_data, check_integer, check_rows
 
@@ -187,7 +187,8 @@ def impute(values: MatrixLike, source: Array, target: Array, *, n_neighbors: int
 def _kernel(rows: Array, queries: Array | None, k: int) -> sp.csr_matrix:
     """Gaussian weights of the k nearest rows of each query; without queries, of the nearest other rows."""
     k = min(k, len(rows) - (queries is None))
-    distances, indices = cpu.nearest(rows, k, queries)
+    near = nearest_rows(rows, k, queries)
+    distances, indices = near.distances, near.indices
     scale = np.maximum(distances[:, -1:], np.finfo(np.float64).tiny)
     weights = np.exp(-((distances / scale) ** 2))
     indptr = np.arange(0, weights.size + 1, k)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harmonicalign._typing import Array, ArrayLike, Labels, MatrixLike, RandomState
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
 from harmonicalign.uses.calibration import calibrated, calibrated_spread, held_out, log_votes
 from harmonicalign.uses.checks import (
@@ -275,7 +275,7 @@ def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tes
     if len(rows) > 1:
         k = min(k, len(rows) - 1)
         own = np.sort(nearest_others(rows, k, tested)[0].mean(axis=1))
-        distance = cpu.nearest(rows, k, new)[0].mean(axis=1)
+        distance = nearest_rows(rows, k, new).distances.mean(axis=1)
         farther = 1 - np.searchsorted(own, distance) / len(own)
         factor = np.maximum(factor, np.minimum(farther / _COMMON, 1))
     return np.asarray(factor)

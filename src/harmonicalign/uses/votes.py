@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from harmonicalign._typing import Array, MatrixLike
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.uses.calibration import FOLDS, fit_scale
 
@@ -25,7 +25,8 @@ _TOLERANCE = 1e-4
 
 def knn(rows: Array, signals: Array, new: Array, k: int, tested: Array) -> tuple[Array, Array, Array]:
     """Kernel-weighted means over the nearest rows, for new rows and for tested rows (without themselves)."""
-    found = _weights(*cpu.nearest(rows, min(k, len(rows)), new), len(rows)) @ signals
+    near = nearest_rows(rows, min(k, len(rows)), new)
+    found = _weights(near.distances, near.indices, len(rows)) @ signals
     if len(rows) < 2:
         return found, np.empty((0, signals.shape[1])), np.empty(0, dtype=np.int64)
     k = min(k, len(rows) - 1)
@@ -34,7 +35,8 @@ def knn(rows: Array, signals: Array, new: Array, k: int, tested: Array) -> tuple
 
 def nearest_others(rows: Array, k: int, chosen: Array) -> tuple[Array, Array]:
     """Nearest rows of the chosen ones, each without itself."""
-    distances, indices = cpu.nearest(rows, k + 1, rows[chosen])
+    near = nearest_rows(rows, k + 1, rows[chosen])
+    distances, indices = near.distances, near.indices
     other = indices != chosen[:, None]
     other[other.all(axis=1), -1] = False  # duplicates came first: drop the last neighbour instead
     return distances[other].reshape(-1, k), indices[other].reshape(-1, k)

@@ -10,7 +10,14 @@ import signal
 import sys
 from typing import Any, NoReturn
 
-__all__ = ["main"]
+__all__ = ["application", "main"]
+
+
+def application() -> Any:
+    """The Typer application, to which further commands can be added."""
+    from harmonicalign.adapters.cli._app import app
+
+    return app
 
 
 def main() -> NoReturn:

@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 from harmonicalign.adapters.distributed.blocks import is_dask
 from harmonicalign.adapters.distributed.inputs import LazyInputs
 from harmonicalign.adapters.distributed.result import DistributedResult
-from harmonicalign.conventions import Wrapper
-from harmonicalign.fitted import FittedAlignment
+from harmonicalign.fitted.alignment import FittedAlignment
+from harmonicalign.fitted.conventions import Wrapper
+from harmonicalign.fitted.parameters import Parameters
+from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.parse import Inputs, position_of
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data
-from harmonicalign.models import AlignedModel
 from harmonicalign.paper.joint import Joint
-from harmonicalign.parameters import Parameters
 
 __all__ = ["DistributedAlignment"]
 

@@ -14,10 +14,10 @@ from harmonicalign.adapters.distributed.chunks import Description, fit_chunks
 from harmonicalign.adapters.distributed.inputs import LazyInputs
 from harmonicalign.adapters.distributed.landmarks import choose_landmarks, default_landmarks, fit_landmarks
 from harmonicalign.adapters.distributed.result import DistributedResult
+from harmonicalign.fitted.parameters import Parameters, anchor_pairs
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_integer
-from harmonicalign.parameters import Parameters, anchor_pairs
 
 __all__ = ["Cluster", "fit_distributed"]
 

@@ -26,10 +26,10 @@ from harmonicalign.adapters.distributed.blocks import (
     stacked,
 )
 from harmonicalign.adapters.distributed.result import DistributedResult
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.validate import check_data, check_integer, check_rows
 from harmonicalign.method.model import placed_confidence
-from harmonicalign.models import AlignedModel
 
 __all__ = ["N_LANDMARKS", "choose_landmarks", "fit_landmarks"]
 
@@ -295,7 +295,7 @@ def _support_block(
         mine = np.flatnonzero(which[:, 1] == i)
         places, support = extra[i]
         new = _rigidly(place, i, rows[mine], signals[mine])
-        near = cpu.nearest(places, min(10, len(places)), new, exact=False)[1]
+        near = nearest_rows(places, min(10, len(places)), new, exact=False).indices
         out[mine] = support[near].mean(axis=1)
     return out
 

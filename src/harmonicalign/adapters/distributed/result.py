@@ -9,8 +9,8 @@ import numpy as np
 
 from harmonicalign._typing import Array
 from harmonicalign.adapters.distributed.blocks import as_blocks, evaluate, load_dask, matching
+from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.validate import check_rows
-from harmonicalign.models import AlignedModel
 
 __all__ = ["DistributedResult"]
 

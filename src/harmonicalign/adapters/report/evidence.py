@@ -10,7 +10,7 @@ import numpy as np
 from harmonicalign._typing import Array
 from harmonicalign.adapters.report.encode import as_text, is_categorical
 from harmonicalign.adapters.report.subject import Subject, gather, sample
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.evidence.correspondence import correspondence
 from harmonicalign.evidence.significance import Significance, false_discovery, permutation_test
 from harmonicalign.metrics import knn_label_agreement, mixing_entropy
@@ -258,7 +258,7 @@ def _value_measures(
             others: list[tuple[int, Array]] = others,
         ) -> float:
             train = np.concatenate([places[j][np.isfinite(v)] for j, v in others])
-            _, near = cpu.nearest(train, min(_VOTERS, len(train)), places[i][rows], exact=False)
+            near = nearest_rows(train, min(_VOTERS, len(train)), places[i][rows], exact=False).indices
             guess = known[near].mean(axis=1)
             if guess.std() == 0 or own[rows].std() == 0:
                 return 0.0

@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from harmonicalign._typing import Array
 from harmonicalign.adapters.report.subject import allot
-from harmonicalign.engines import cpu
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.paper.reduction import leading_axes
 
 __all__ = ["neighbour_layout", "principal_plane"]
@@ -81,7 +81,7 @@ def neighbour_layout(rows: Array, sizes: Sequence[int] | None = None, random_sta
         ties = _ties(rows[first])
         laid = _lay_out(rows[first], ties)
         # The others are tied to their nearest rows of the sample and start beside the next; then all move.
-        _, nearest = cpu.nearest(rows[first], _NEIGHBOURS, rows[rest], exact=False)
+        nearest = nearest_rows(rows[first], _NEIGHBOURS, rows[rest], exact=False).indices
         start = np.empty((n, 2))
         start[first] = laid
         start[rest] = laid[nearest[:, 0]] + rng.normal(0, 0.5, (len(rest), 2))
@@ -120,7 +120,7 @@ def _ties(rows: Array) -> _Ties:
     """Every row tied to its nearest neighbours, all alike; two rows that choose each other doubly."""
     n = len(rows)
     k = min(_NEIGHBOURS, n - 1)
-    _, found = cpu.nearest(rows, k, exact=False)
+    found = nearest_rows(rows, k, exact=False).indices
     chosen = sp.csr_matrix((np.ones(n * k), found.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
     pairs = sp.triu(chosen + chosen.T).tocoo()
     # Wide integers: numpy would convert narrow ones anew in every step.

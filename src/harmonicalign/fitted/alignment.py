@@ -13,16 +13,16 @@ from typing import Any, cast
 import numpy as np
 
 from harmonicalign._typing import Array
-from harmonicalign.conventions import Wrapper
 from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.fitted.conventions import Wrapper
+from harmonicalign.fitted.parameters import Parameters
+from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.parse import Inputs, column_names, parse, position_of
 from harmonicalign.inputs.rows import find_rows
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data
 from harmonicalign.method.model import RefinedModel
-from harmonicalign.models import AlignedModel
 from harmonicalign.paper.joint import Joint
-from harmonicalign.parameters import Parameters
 from harmonicalign.uses.correct import correct
 from harmonicalign.uses.smooth import Denoised, Imputation, balanced_transitions, denoise, impute
 from harmonicalign.uses.transfer import LabelTransfer, ValueTransfer, transfer_labels, transfer_values

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from harmonicalign._progress import Progress
-from harmonicalign.fitted import FittedAlignment
+from harmonicalign.fitted.alignment import FittedAlignment
+from harmonicalign.fitted.parameters import Parameters, anchor_pairs
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.parse import Inputs
-from harmonicalign.parameters import Parameters, anchor_pairs
 
 __all__ = ["fit_alignment"]
 

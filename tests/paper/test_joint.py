@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from test_align import basis, sample
+from samples import basis, sample
 
 from harmonicalign import (
     Alignment,
