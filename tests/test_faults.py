@@ -121,9 +121,10 @@ def test_plans_grow_with_what_they_are_of():
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_would(sizes, options, hint):
-    options = {"available": 2**30, "widths": [50, 50], **options}
+    options = {"available": 2**30, **options}
+    widths = options.pop("widths", [50, 50])
     with pytest.raises(memory.NotEnoughMemoryError, match=hint) as refusal:
-        memory.check(sizes, n_harmonics=[50, 50], n_neighbors=[15, 15], **options)
+        memory.check(sizes, widths, [50, 50], [15, 15], **options)
     assert "of memory and" in str(refusal.value)
     assert isinstance(refusal.value, MemoryError)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from harmonicalign.method.config import DEFAULT
 from harmonicalign.paper.graph import EXACT_ROWS
@@ -149,47 +150,36 @@ def _address_space() -> int | None:
 
 
 def check(
-    sizes: Sequence[int],
-    widths: Sequence[int],
-    n_harmonics: Sequence[int],
-    n_neighbors: Sequence[int],
-    *,
+    *shape: Sequence[int],
     method: str = "refined",
-    n_landmarks: int = 2000,
-    n_signals: int = 0,
     itemsize: int = 8,
     available: int | None = None,
+    **options: Any,
 ) -> int:
-    """Raise an error if a fit would not fit into memory; parameters as in `planned_bytes`.
+    """Raise an error before a fit that would not fit into memory.
 
     Parameters
     ----------
+    *shape, method, itemsize, **options
+        As in `planned_bytes`.
     available
-        Available bytes; by default `available_bytes()`.
+        Bytes that there are; by default `available_bytes`.
 
     Returns
     -------
     planned
-        Approximate peak memory of the fit in bytes.
+        Bytes that the fit will add, about.
 
     Raises
     ------
     NotEnoughMemoryError
-        States the memory needed, the memory available, and what would fit.
+        With what it would need, what there is, and what would fit.
     """
 
     def plan(name: str, bytes_of_number: int) -> int:
-        return planned_bytes(
-            sizes,
-            widths,
-            n_harmonics,
-            n_neighbors,
-            method=name,
-            n_landmarks=n_landmarks,
-            n_signals=n_signals,
-            itemsize=bytes_of_number,
-        )
+        return planned_bytes(*shape, method=name, itemsize=bytes_of_number, **options)
 
+    sizes = shape[0]
     planned = plan(method, itemsize)
     room = available_bytes() if available is None else available
     if room is None or planned <= room:
