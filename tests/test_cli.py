@@ -307,7 +307,7 @@ def test_who_gives_labels_and_who_gets_them(tmp_path, digits, home):
     result = run("transfer", *files, "-l", "digit", "-s", "c", "-f", code=2)
     assert "has no 'c'" in result.err
     result = run("transfer", *files, "-l", "digit", "-t", "a", "-t", "b", "-f", code=2)
-    assert "leave one to take labels from" in result.err
+    assert "keep one as the source of labels" in result.err
     result = run("transfer", *files, "-l", "digit", "-m", tmp_path / "no.npz", "-f", code=2)
     assert "--model: " in result.err
     # Only the first has the column; it cannot be the one that gets it.
@@ -494,7 +494,7 @@ def test_demo(tmp_path):
     result = run("demo", "-o", tmp_path / "d", "--json").json
     assert result["accuracy"]["aligned"] > 0.9 > result["accuracy"]["unaligned"]
     assert all((tmp_path / "d" / name).is_file() for name in ("before_after.png", "report.html"))
-    assert "holds something" in run("demo", "-o", tmp_path / "d", code=2).err
+    assert "is not empty" in run("demo", "-o", tmp_path / "d", code=2).err
 
 
 # ---------------------------------------------------------------------------------------------------------
@@ -597,7 +597,7 @@ BAD = {
     "one batch": (["align", "{bad}/one.h5ad", "-b", "batch"], "one value only ('only')"),
     "no batch key": (["align", "{bad}/one.h5ad"], "one input needs --batch-key"),
     "unknown batch key": (["align", "{bad}/one.h5ad", "-b", "bach"], "did you mean 'batch'?"),
-    "batch key and two": (["align", "{a}", "{b}", "-b", "x"], "--batch-key goes with one input"),
+    "batch key and two": (["align", "{a}", "{b}", "-b", "x"], "--batch-key needs exactly one input"),
     "unknown labels": (["align", "{a}", "{b}", "-l", "digits"], "did you mean 'digit'?"),
     "unknown rep": (["align", "{a}", "{b}", "--use-rep", "X_pca"], "X_pca"),
     "unknown layer": (["align", "{a}", "{b}", "--layer", "counts"], "counts"),
@@ -791,7 +791,7 @@ def test_errors_for_machines(tmp_path):
     [
         (ZeroDivisionError("by zero"), 1, "unexpected ZeroDivisionError: by zero; run again with --debug"),
         (KeyboardInterrupt(), 130, "interrupted; nothing is left half-written"),
-        (MemoryError(), 2, "memory is used up"),
+        (MemoryError(), 2, "out of memory"),
         (ImportError("this needs x: pip install x"), 2, "this needs x: pip install x"),
         (ImportError("cannot import name"), 1, "unexpected ImportError"),
         (PermissionError(13, "Permission denied", "f.csv"), 2, "f.csv was not written: you may not write"),

@@ -411,7 +411,7 @@ def test_the_estimator_with_batches_anchors_and_chunks(pair, in_memory, rng):
         HarmonicAlignment().fit(x, links=np.eye(64))
     with pytest.raises(ValueError, match="method='paper'"):
         HarmonicAlignment().fit([x, y], chunk_rows=160)
-    with pytest.raises(ValueError, match="go with dask arrays"):
+    with pytest.raises(ValueError, match="need dask arrays"):
         HarmonicAlignment().fit([pair.x, pair.y], chunk_rows=160)
     with pytest.raises(ValueError, match="metric"):
         HarmonicAlignment(metric="distance").fit([x, y])
@@ -437,7 +437,7 @@ def test_the_published_method_on_landmarks(pair, tmp_path):
 def test_a_distributed_model_with_signals_or_links(pair):
     x, y = blocks(pair.x, pair.y)
     apart = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, :40], y[:, :40]], landmark_rows=100)
-    with pytest.raises(ValueError, match="fitted with signals=…; give those of the new rows too"):
+    with pytest.raises(ValueError, match="fitted with signals=…; pass signals of the new rows too"):
         apart.transform(x, dataset=0)
     here = apart.transform(pair.x[:5], dataset=0, signals=pair.x[:5, :40])
     there = apart.transform(x[:5], dataset=0, signals=x[:5, :40])

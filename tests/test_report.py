@@ -523,7 +523,7 @@ def test_columns_that_go_opposite_ways_are_doubted():
     test = replace(proof(1e-8).significance, opposed=True)
     verdict = judge(["one", "other"], [Pair(0, 1, None, test)], None, [], SURE)
     assert (verdict.level, verdict.headline) == ("doubtful", "Aligned, with doubts")
-    assert verdict.checks[0].startswith("Columns that correspond seem to go opposite ways (one and other)")
+    assert verdict.checks[0].startswith("Corresponding columns seem to have opposite signs (one and other)")
 
 
 def test_of_several_datasets_those_that_fail_are_named():

@@ -624,7 +624,7 @@ def broken(digits, what):
         ("", "two", {"peaks": 1}, "peaks needs genes"),
         ("", "two", {"genes": "genes.gtf", "peaks": 7}, r"data \(named in peaks\) has no '7'"),
         ("no shared names", "two", {}, "no variable name is shared by all datasets .0: pixel0, pixel1"),
-        ("case", "two", {}, "64 names agree but for upper and lower case"),
+        ("case", "two", {}, "64 names differ in case only"),
         ("symbols", "two", {}, r"64 names agree with var\['symbol'\] of dataset 1"),
         ("duplicated", "two", {}, "var_names of dataset 1 are not unique .'pixel0' occurs 2 times"),
     ],

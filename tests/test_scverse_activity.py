@@ -109,7 +109,7 @@ def test_peaks_without_a_place_are_left_out(genome, caplog):
     adata = cells_by_peaks(genome)
     adata.var_names = [*adata.var_names[:-2], "scaffold", "unplaced"]
     found = scverse.gene_activity(adata, genome[1])
-    assert "2 names tell no place and are left out: scaffold, unplaced" in caplog.text
+    assert "2 names without a position are left out: scaffold, unplaced" in caplog.text
     counted = found.var["n_peaks"].sum()
     assert counted == sum(hit[:-2].sum() for hit in genome[3].values())
 

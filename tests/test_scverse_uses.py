@@ -406,7 +406,7 @@ def test_queries_that_cannot_be_mapped(batches, query):
     with pytest.raises(ValueError, match="expected an AnnData"):
         scverse.map_query([query], model)
     plain = harmonicalign.HarmonicAlignment(random_state=0).fit([adata.X[:50], adata.X[50:]])
-    with pytest.raises(ValueError, match="does not know names"):
+    with pytest.raises(ValueError, match="has no names"):
         scverse.map_query(query, plain)
 
 

@@ -268,7 +268,7 @@ def nowhere(fitted):
     [
         (fewer_rows, "rows of its data and of its coordinates differ in number"),
         (no_numbers, "its coordinates are not finite numbers"),
-        (nowhere, "it places its own rows nowhere"),
+        (nowhere, "its rows cannot be placed"),
     ],
 )
 def test_a_file_whose_parts_do_not_belong_together(tmp_path, digits, spoil, message):

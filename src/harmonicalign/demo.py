@@ -31,7 +31,7 @@ def main(argv: list[str] | None = None) -> None:
     pair = load_digits_pair(preserved=0.35, random_state=options.seed)
     print(
         f"Two halves of the digits, {len(pair.x)} and {len(pair.y)} images of {pair.x.shape[1]} pixels;\n"
-        f"in the second half only {int(pair.preserved.sum())} pixels still mean what they did."
+        f"in the second half only {int(pair.preserved.sum())} pixels are preserved."
     )
     model = HarmonicAlignment(random_state=options.seed).fit([pair.x, pair.y])
     for name, score in scores(pair, model).items():

@@ -41,7 +41,7 @@ __all__ = ["HarmonicAlignment"]
 
 
 class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]
-    """Align datasets that measure the same thing, without knowing which rows match.
+    """Align datasets that measure the same phenomenon, without known matches between rows.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         "refined", the default: learns which features correspond, and refines the alignment through anchors.
         "paper": exactly Harmonic Alignment as published. Parameters that a method does not use are refused.
     n_neighbors
-        Neighbours that set each row's kernel bandwidth; "auto" settles it from the data.
+        Neighbours that set each row's kernel bandwidth; "auto" chooses it from the data.
     n_pca
         Principal components of each dataset on which its graph is built; None uses all columns.
     n_harmonics
@@ -76,7 +76,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     config
         For "refined": its numbers and rules, where they are not to be `harmonicalign.method.DEFAULT`.
     random_state
-        Seed, `RandomState` or `Generator`. The global seed is never touched.
+        Seed, `RandomState` or `Generator`. The global random state is not used.
     verbose
         Print each stage and its time to standard error.
 
@@ -119,7 +119,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     keys_ : list
         Names of the datasets: positions, dictionary keys or batch labels.
     signal_names_ : list of str or None
-        Column names of the signals, where data frames gave them.
+        Column names of the signals, if data frames were given.
 
     Examples
     --------
@@ -204,7 +204,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             A list or dict of datasets (rows by columns: arrays, sparse matrices, data frames or dask arrays),
             or one matrix with `batch`. One dataset alone gives its diffusion map, by either method.
         y
-            Ignored; there for scikit-learn's sake.
+            Ignored; for compatibility with scikit-learn.
         batch
             With one matrix: the label of the dataset of every row.
         signals
@@ -217,8 +217,9 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             second (genes to proteins, orthologues); 0 is no link.
         client
             A `distributed.Client`, or the address of a Dask scheduler, to fit there block by block; dask
-            arrays are fitted in this way on whatever Dask is set to use. The model is fitted on landmarks and
-            places the other rows; `embedding_` holds lazy dask arrays. See `harmonicalign.distributed`.
+            arrays are fitted this way with the scheduler that Dask is configured to use. The model is fitted
+            on landmarks and places the other rows; `embedding_` holds lazy dask arrays. See
+            `harmonicalign.distributed`.
         landmark_rows
             With Dask: rows of each dataset that the model is fitted on; by default 20,000.
         chunk_rows
@@ -228,9 +229,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         forget(self)
         dask = client is not None or holds_dask(X)
         if not dask and (landmark_rows is not None or chunk_rows is not None):
-            raise ValueError(
-                "landmark_rows and chunk_rows go with dask arrays or client=…, not with a fit in memory"
-            )
+            raise ValueError("landmark_rows and chunk_rows need dask arrays or client=…")
         named: dict[str, Any] = {
             "anchors": anchors,
             "links": links,
@@ -263,13 +262,13 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             Which dataset the rows belong to: its position, key or batch label. May be left out if
             the model was fitted on one dataset.
         signals
-            Signals of the rows, if `fit` was given signals apart from the datasets.
+            Signals of the rows, if `fit` was given separate signals.
 
         Returns
         -------
         coordinates
-            Rows that were in the fit get the coordinates they had there; others are placed by
-            the extension of the fitted maps and harmonics.
+            Rows of the fit keep their coordinates; others are placed by the fitted maps
+            and the Nyström extension.
         """
         check_is_fitted(self, "fitted_")
         fitted, wrapper = self.fitted_, wrapper_for(self)
@@ -325,7 +324,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     impute = method(FittedAlignment.impute)
 
     def add(self, X: Any, *, key: Any = None, signals: Any = None) -> Array:
-        """Let a new dataset join without moving what is there.
+        """Add a dataset without moving existing rows.
 
         Parameters
         ----------
@@ -334,12 +333,12 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         key
             Its name; by default the next number.
         signals
-            Its signals, if the model was fitted with signals apart from the datasets.
+            Its signals, if the model was fitted with separate signals.
 
         Returns
         -------
         coordinates
-            Aligned coordinates of the new rows. The model knows the dataset from now on.
+            Aligned coordinates of the new rows. The model then includes the dataset.
         """
         self.fitted_ = self._at_hand().with_dataset(X, key=key, signals=signals)
         return self.fitted_.embedding[-1]

@@ -116,15 +116,16 @@ def read_alignment(path: str | os.PathLike[str]) -> Stored:
         if stored.fitted.metric == "euclidean":
             with np.errstate(all="ignore"):
                 _try_out(stored.fitted)
-    except Exception as error:  # whatever parts that do not fit together provoke
+    except Exception as error:  # any error raised by inconsistent parts
         raise ModelFileError(
-            f"{path} does not hold a whole model ({type(error).__name__}: {error}); it is damaged or foreign"
+            f"{path} does not hold a whole model ({type(error).__name__}: {error}); "
+            "it is damaged or was not written by harmonicalign"
         ) from error
     return stored
 
 
 def _check_parts(stored: Stored) -> None:
-    """Refuse a file whose parts do not belong together, before anything is done with them."""
+    """Check that the parts of a model file are consistent."""
     unknown = set(stored.features) - {"n_features_in_", "feature_names_in_"}
     if unknown:
         raise ValueError(f"it sets {sorted(map(str, unknown))}")
@@ -157,7 +158,7 @@ def _try_out(fitted: FittedAlignment) -> None:
         some = np.unique(np.linspace(0, data.shape[0] - 1, _TRIED_ROWS).astype(np.int64))
         placed = fitted.model.place(i, data[some], fitted.linked(i, signals[some]))
         if placed.shape != (len(some), fitted.width) or not np.isfinite(placed).all():
-            raise ValueError("it places its own rows nowhere")
+            raise ValueError("its rows cannot be placed")
 
 
 def write_tree(path: str | os.PathLike[str], tree: Any, types: Mapping[str, type]) -> Path:

@@ -68,7 +68,7 @@ def directions(x: Rows, kept: float, longest: float) -> Rows:
 
 
 def blend(q: Rows, s: Rows, balance: float) -> Rows:
-    """Joint coordinates ``[(1 − b) Q, b S]`` with balance b, of rows at unit length, at unit length again."""
+    """Joint coordinates ``[(1 − b) Q, b S]`` with balance b, for rows of unit length, with unit length."""
     length = np.hypot(1 - balance, balance)
     return namespace(q).concat([q * ((1 - balance) / length), s * (balance / length)], axis=1)
 
@@ -131,7 +131,7 @@ def tangent_projection(near: Rows, rows: Rows, member: Rows | None = None) -> Ro
     gram = xp.asarray(near @ near.mT, dtype=xp.float64)
     seen = xp.asarray(near @ (rows[:, None] - mean).mT, dtype=xp.float64)
     average = xp.linalg.diagonal(gram).sum(axis=1)[:, None, None] / k
-    average[average == 0] = 1  # all neighbours coincide, and nothing is seen of the row
+    average[average == 0] = 1  # all neighbours coincide; the projection is their mean
     gram /= average
     square = gram @ gram
     identity = xp.asarray(np.eye(k), device=near.device)
@@ -142,9 +142,10 @@ def tangent_projection(near: Rows, rows: Rows, member: Rows | None = None) -> Ro
 def _means(near: Rows, member: Rows | None) -> tuple[Rows, Rows]:
     """Mean of every neighbourhood, (m, 1, d), and the centres its rows are taken relative to.
 
-    The centre is that mean, or where datasets matter, the mean of the row's own dataset there. The more
-    datasets a neighbourhood is of, the less would be left of it, up to nothing where all its rows are of
-    different ones. So the datasets' means count by the share of its dimensions that would be left.
+    The centre is that mean, or where datasets matter, the mean of the row's own dataset there. Centring
+    per dataset removes one dimension per dataset in the neighbourhood, and everything if all its rows are
+    from different datasets. The means of the datasets are therefore weighted by the share of dimensions
+    that remains.
     """
     if member is None:
         mean = near.mean(axis=1, keepdims=True)
@@ -166,7 +167,7 @@ def decayed(distances: Rows, bandwidth: Rows, decay: float) -> Rows:
     xp = namespace(distances)
     with np.errstate(over="ignore", under="ignore"):
         ratio = distances / bandwidth
-        # Squaring is several times quicker than the general power.
+        # Squaring is several times faster than the general power.
         xp.multiply(ratio, ratio, out=ratio) if decay == 2 else xp.pow(ratio, decay, out=ratio)
         xp.negative(ratio, out=ratio)
         return xp.exp(ratio, out=ratio)
@@ -184,7 +185,7 @@ def positive_bandwidths(near: Rows) -> Rows:
     """Largest distance in each row of `near`; for a row of only zeros, a typical small distance.
 
     A row with k exact copies has its k-th neighbour at distance 0. It needs some bandwidth, and
-    the smallest that any other row has keeps it tied to its copies alone.
+    the smallest that any other row has connects it to its copies only.
     """
     xp = namespace(near)
     eps = xp.amax(near, axis=1)

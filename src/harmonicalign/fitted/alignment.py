@@ -47,7 +47,7 @@ class FittedAlignment:
     timings
         Seconds per stage.
     seed
-        Seed of everything random.
+        Random seed.
     parameters
         Parameters as they were given.
     links
@@ -88,7 +88,7 @@ class FittedAlignment:
 
     @property
     def signal_names(self) -> list[str] | None:
-        """Column names of the signals, where data frames gave them."""
+        """Column names of the signals, if data frames were given."""
         return self.inputs.signal_names
 
     @property
@@ -108,7 +108,7 @@ class FittedAlignment:
 
     @cached_property
     def confidence(self) -> tuple[Array, ...]:
-        """How well other datasets support each row's place, before rows are moved towards each other."""
+        """Confidence of each row, before local shifts."""
         found = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
         if found is None:
             found = row_confidence(self.embedding, n_smooth=4, random_state=self.seed)
@@ -179,7 +179,7 @@ class FittedAlignment:
         if inputs.keys != self.inputs.keys:
             raise ValueError(
                 f"transform got the datasets {inputs.keys}, the model knows {self.inputs.keys}; "
-                "name the one these rows belong to: transform(rows, dataset=…)"
+                "pass the dataset of these rows: transform(rows, dataset=…)"
             )
         given = [None if signals is None else signals[key] for key in inputs.keys]
         parts = zip(inputs.containers, given, strict=True)
@@ -253,8 +253,8 @@ class FittedAlignment:
     def _shared(self, i: int, X: Any, rows: Any, signals: Any) -> Any:
         """Signals of new rows of dataset i, checked and linked."""
         if signals is None and self.signals_given:
-            raise ValueError("the model was fitted with signals=…; give those of the new rows too")
-        # Columns that are compared by place are the rows' own, and these have been checked.
+            raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
+        # Columns matched by position are those of the rows, which were already checked.
         own = signals is None and self.signal_names is None
         shared = rows if own else self._by_name(X if signals is None else signals)
         expected = rows.shape[0], self.inputs.signals[i].shape[1]
@@ -311,7 +311,7 @@ class FittedAlignment:
         Returns
         -------
         transfer
-            Labels with calibrated confidence, or values with their expected error.
+            Labels with calibrated probabilities, or values with their expected error.
         """
         given = labels if isinstance(labels, Mapping) else {source: labels}
         sources = [self.position(key) for key in given]
@@ -329,12 +329,12 @@ class FittedAlignment:
         )
 
     def correct(self, /, reference: Any = 0, **options: Any) -> Any:
-        """Every dataset's signals in the terms of a reference, in original units.
+        """Signals of every dataset, corrected to match a reference dataset, in original units.
 
         Parameters
         ----------
         reference
-            The dataset that stays as it is.
+            The reference dataset, which is not changed.
         **options
             Passed on to `harmonicalign.uses.correct.correct`.
 
@@ -379,7 +379,7 @@ class FittedAlignment:
         return denoise(matrix, balanced_transitions(places, confidence=support), t=t)
 
     def impute(self, values: Any, *, source: Any, target: Any, n_neighbors: int = 15) -> Imputation:
-        """Features that `target` never measured, from the rows of `source` near to its own.
+        """Unmeasured features of `target`, predicted from the nearest rows of `source`.
 
         Parameters
         ----------
@@ -388,7 +388,7 @@ class FittedAlignment:
         source, target
             The two datasets.
         n_neighbors
-            Rows of `source` that each prediction is drawn from.
+            Number of rows of `source` per prediction.
         """
         places = [self.embedding[self.position(key)] for key in (source, target)]
         return impute(values, *places, n_neighbors=n_neighbors)

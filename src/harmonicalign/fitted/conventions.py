@@ -81,7 +81,7 @@ def parse_for(estimator: Any, X: Any, batch: Any, signals: Any, *, corresponding
     if batch is None and (sp.issparse(X) or not isinstance(X, list | tuple | dict)):
         if len(set(map(str, getattr(X, "columns", ())))) < len(getattr(X, "columns", ())):
             raise ValueError("X has a column name more than once; make names unique")
-        # One plain matrix: scikit-learn's own checks give its messages and remember its names.
+        # One plain matrix: use scikit-learn's checks, messages and feature names.
         validate_data(estimator, X, accept_sparse="csr", dtype=None, ensure_min_samples=3)
     inputs = parse(X, batch, signals, corresponding=corresponding)
     widths = {d.shape[1] for d in inputs.datasets}

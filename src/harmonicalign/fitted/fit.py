@@ -36,7 +36,7 @@ def fit_alignment(
     signals_given
         Whether the signals were given apart from the datasets.
     seed
-        Seed of everything random.
+        Random seed.
     verbose
         Print each stage and its time.
     """

@@ -132,7 +132,7 @@ class Parameters:
     def check_memory(
         self, method: str, settings: Settings, datasets: Sequence[Any], signals: Sequence[Any]
     ) -> None:
-        """Refuse work that will not fit into memory before it begins."""
+        """Raise an error early if a fit will not fit into memory."""
         if self.metric != "euclidean":
             return
         memory.check(
@@ -156,7 +156,7 @@ class Parameters:
         seed: int,
         progress: Progress,
     ) -> Callable[[list[Any], list[Any]], PaperModel | RefinedModel]:
-        """The fit as a function of datasets and signals alone, which can be called elsewhere."""
+        """The fit as a function of datasets and signals alone, which can be sent to a worker."""
         device = resolve_device(self.device)
         common: dict[str, Any] = {
             "names": [f"dataset {key!r}" for key in keys],

@@ -5,7 +5,7 @@ r"""Rows to a graph: neighbours, an adaptive kernel, anisotropy, degrees (Eqn. 1
     K_{ij} = \frac{G_{ij}}{g_i^q\, g_j^q}, \quad g_i = \sum_j G_{ij}, \qquad
     D_{ii} = \sum_j K_{ij}
 
-A constant bandwidth ``ε = √σ`` with ``a = 2`` and ``q = 1`` is Eqn. 1 to the letter.
+A constant bandwidth ``ε = √σ`` with ``a = 2`` and ``q = 1`` is exactly Eqn. 1.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = ["Graph", "kernel_graph"]
 
 
 EXACT_ROWS = 10_000
-"""Up to this many rows every pair of rows is looked at; above it, each row's nearest neighbours."""
+"""Up to this many rows the kernel uses all pairs; above it, nearest neighbours."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Graph:
     Attributes
     ----------
     kernel
-        The kernel K after anisotropic normalisation, (n, n), symmetric; CSR or a plain array.
+        The kernel K after anisotropic normalisation, (n, n), symmetric; CSR or dense.
     degrees
         Row sums of the kernel, the diagonal of D.
     components
@@ -116,9 +116,9 @@ class Graph:
         Parameters
         ----------
         x
-            New rows, (m, d), of the kind the graph was built on.
+            New rows, (m, d), with the columns the graph was built on.
         power
-            Power of the weights before they are made to sum to one; above 1 the nearest count more.
+            Power of the weights before they are made to sum to one; above 1 the nearest rows weigh more.
         neighbours
             What finds the nearest rows; give the engine that the graph was built with, if there was one.
 
@@ -142,7 +142,7 @@ class Graph:
         else:
             own = positive_bandwidths(distances[:, : self.n_neighbors])[:, None]
         weights = kernel_weights(distances, own, self.bandwidth[indices], self.decay)
-        # The nearest row always counts, so that a row far from everything still lands somewhere.
+        # The nearest row always counts, so that a row far from all others still has a neighbour.
         weights[:, 0] = np.maximum(weights[:, 0], np.finfo(np.float64).tiny ** 0.5)
         weights[weights < self.thresh * weights[:, :1]] = 0
         weights /= self.density[indices] ** self.anisotropy
@@ -184,13 +184,13 @@ def kernel_graph(
     thresh
         Weights below this are dropped, which makes the kernel sparse. 0 keeps all.
     anisotropy
-        q in [0, 1]: 1 takes sampling density out of the geometry, 0 leaves it in.
+        q in [0, 1]: 1 divides the sampling density out, 0 keeps it.
     metric
         "euclidean", or "distance" / "affinity" when `x` is a precomputed symmetric matrix. In a
         sparse distance matrix an absent entry is an unknown, large distance; in a sparse
         affinity matrix it is 0.
     max_neighbors
-        How many nearest rows each row looks at. By default all of them up to 10,000 rows (which
+        Number of nearest rows considered for each row. By default all of them up to 10,000 rows (which
         makes the kernel exact), and five times `n_neighbors` above or if `neighbours` is given.
     neighbours
         What finds each row's nearest rows: a function of the rows, how many, and queries, that returns
@@ -315,7 +315,7 @@ def _components(kernel: Matrix, degrees: Array) -> Array:
 
 
 def _one_piece(kernel: Array) -> bool:
-    """Whether a dense kernel is connected, found by looking at as few of its rows as it takes."""
+    """Whether a dense kernel is connected, visiting as few rows as necessary."""
     reached = kernel[0] > 0
     waiting = reached.copy()
     while not reached.all():

@@ -4,7 +4,7 @@ The harmonics ``ψ_j`` are eigenvectors of ``A = D^-½ K D^-½ = I − 𝓛`` wi
 largest (lowest frequency) first. Diffusion coordinates are ``φ_j = (D/ΣD)^-½ ψ_j``: dividing D by
 its sum gives entries of size about 1 however many rows there are.
 
-Settled here, once: the trivial eigenvector ``√D/‖√D‖`` is known exactly and deflated; so are the
+Conventions: the trivial eigenvector ``√D/‖√D‖`` is known exactly and deflated; so are the
 other eigenvectors of a disconnected graph with eigenvalue 1 (its components), which are kept; every
 harmonic's entry of largest magnitude is positive.
 """
@@ -103,7 +103,7 @@ class Harmonics:
         """Diffusion coordinates of new rows by the Nyström formula ``φ(x) = Σ_y p(x, y) φ(y) / λ``.
 
         High frequencies cannot be extended reliably: eigenvalues below 0.02 are treated as 0.02,
-        which shrinks their coordinates instead of blowing noise up.
+        which shrinks their coordinates instead of amplifying noise.
 
         Parameters
         ----------
@@ -132,11 +132,11 @@ def harmonics(
     graph
         The kernel graph of one dataset.
     k
-        How many harmonics, at most n − 1; by default all of them, by a full decomposition.
+        Number of harmonics, at most n − 1; by default all, from a full decomposition.
     random_state
         Seed of the eigensolver's start vector.
     name
-        What to call the dataset in warnings.
+        Name of the dataset in warnings.
     solver
         What finds the eigenpairs (see `harmonicalign.engines.EigenSolver`); by default the package's own
         solver on the CPU.
@@ -188,8 +188,8 @@ def _component_vectors(graph: Graph) -> sp.csr_matrix:
 def _orthogonal_to_trivial(stationary: sp.csr_matrix, graph: Graph) -> Array:
     """An orthonormal basis of the eigenvalue-1 space without the trivial eigenvector.
 
-    The components come heaviest first; vector j sets component j against all lighter ones, so
-    the leading ones separate the large pieces.
+    The components come heaviest first; vector j contrasts component j with all lighter ones,
+    so that the leading vectors separate the large components.
     """
     mass = np.bincount(graph.components, weights=graph.degrees)
     c = mass.size

@@ -55,7 +55,7 @@ class Joint:
         return self.graph.rows
 
     def split(self, values: Array) -> list[Array]:
-        """Cut values over all rows into one array per dataset."""
+        """Split values of all rows into one array per dataset."""
         # Datasets follow each other, so these are views.
         return np.split(values, np.flatnonzero(np.diff(self.batch)) + 1)
 
@@ -158,10 +158,10 @@ def joint_geometry(
 ) -> Joint:
     """A kernel graph over the aligned rows of all datasets, and its diffusion map.
 
-    A graph with few neighbours can fall apart into one piece per dataset even where the datasets
-    lie on each other. So the number of neighbours is doubled until every dataset is connected with
-    another one, and the graph is no more in pieces than the datasets' geometry makes it; at most
-    four doublings are tried, then a warning tells which datasets stayed apart.
+    A graph with few neighbours can be disconnected between datasets even if they overlap. So the
+    number of neighbours is doubled until every dataset is connected with another one, and the graph has
+    no more components than the geometry of the datasets explains. After at most four doublings a
+    warning names the datasets that remain separate.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def joint_geometry(
             decay=decay,
             thresh=thresh,
             anisotropy=anisotropy,
-            # Far pairs matter little here and most of the cost is theirs.
+            # Distant pairs matter little and cause most of the cost.
             max_neighbors=min(n - 1, max(3 * n_neighbors, 30)),
         )
         apart = _datasets_apart(components, batch)
@@ -222,13 +222,13 @@ class _OnHost:
     def harmonics(self, k: int, seed: Any) -> Harmonics:
         """Harmonics of the graph that was built last."""
         with warnings.catch_warnings():
-            # Pieces that hold one dataset's own clusters are a finding, not a fault.
+            # Components that contain clusters of one dataset are expected; do not warn.
             warnings.simplefilter("ignore", DisconnectedGraphWarning)
             return harmonics(self.built, k, random_state=seed)
 
 
 class _OnDevice:
-    """The same by torch; nothing leaves the device before the end."""
+    """The same by torch; data stay on the device until the end."""
 
     def __init__(self, coordinates: Sequence[Any], seed: int) -> None:
         from harmonicalign.engines import torch_joint

@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 _DENSE_FRACTION = 0.2
-"""A kernel with more entries than this is quicker as a plain array than as a sparse matrix."""
+"""A kernel with more entries than this is faster as a dense array than as a sparse matrix."""
 
 
 def bandwidths(bandwidth: Any, rows: Array | None, n: int, from_neighbours: Callable[[], Array]) -> Array:
-    """One positive ε per row from whatever form the user gave."""
+    """One positive ε per row, from any accepted form."""
     if isinstance(bandwidth, str):
         return from_neighbours()
     if callable(bandwidth):

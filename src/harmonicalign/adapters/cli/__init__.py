@@ -1,7 +1,7 @@
 """The command line: ``harmonicalign align a.h5ad b.h5ad``.
 
-Commands read files, call what the Python interface offers, and write files; they compute nothing of their
-own, so results are those of the same calls from Python.
+Commands read files, call what the Python interface offers, and write files; results equal those of the
+same calls from Python.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def application() -> Any:
 
 
 def main() -> NoReturn:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its code."""
 
     def stop(number: int, frame: Any) -> NoReturn:
-        # As on Ctrl-C, what is half-written is removed on the way out; without this it would stay.
+        # As on Ctrl-C, partial files are removed; without this they would remain.
         raise SystemExit(128 + number)
 
     try:

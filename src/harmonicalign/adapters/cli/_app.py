@@ -1,4 +1,4 @@
-"""The commands, gathered."""
+"""The application with all commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["app"]
 
 
 def _paragraphs(title: str, lines: list[str]) -> str:
-    """Lines that stay lines in the help: only a blank line ends one there."""
+    """Lines separated by blank lines, without which the help would join them."""
     return "\n\n".join([f"[bold]{title}[/bold]", *(f"  {line}" for line in lines)])
 
 
@@ -59,7 +59,7 @@ _EXAMPLES = {
 
 app = typer.Typer(
     name="harmonicalign",
-    help="Bring datasets together through the harmonics of their features.\n\n"
+    help="Align datasets by Harmonic Alignment.\n\n"
     "Inputs are h5ad, h5mu, zarr, csv, tsv (also .gz), parquet, npy, npz or FCS files, or folders with "
     "matrix.mtx. [bold]name=file[/bold] names a dataset; [bold]file::matrix[/bold] takes one matrix of an "
     "npz or one modality of an h5mu.",
@@ -85,7 +85,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _common(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which version this is.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     pass

@@ -1,4 +1,4 @@
-"""The alignment that several commands begin with."""
+"""The alignment step shared by several commands."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def n_datasets(data: Any, batch_key: str | None) -> int:
 
 
 def significance(run: Session, model: Any, strict: bool) -> dict[str, Any]:
-    """What the test says, for the result; with `strict` it decides on the exit code."""
+    """Significance for the result; with `strict` it determines the exit code."""
     test = getattr(model, "significance_", None)
     if test is None:
         return {"aligned": None}

@@ -1,4 +1,4 @@
-"""From what stands on the command line to what the Python interface takes."""
+"""Arguments of the command line to arguments of the Python interface."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Source:
-    """One input: a file, perhaps one matrix of it, and the name its rows go by."""
+    """One input: a file, perhaps one matrix of it, and its name."""
 
     name: str
     path: Path
@@ -38,7 +38,7 @@ class Source:
 
 
 def sources(specs: Sequence[str]) -> list[Source]:
-    """Inputs as given: ``file``, ``file::matrix`` or ``name=file``; files are named by themselves.
+    """Inputs as given: ``file``, ``file::matrix`` or ``name=file``; default names are those of files.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def sources(specs: Sequence[str]) -> list[Source]:
     found = [_source(spec) for spec in specs]
     for source in found:
         if not source.path.exists():
-            io.read(source.path)  # which says what is wrong, and which name is near
+            io.read(source.path)  # raises with a suggestion
     names = _unique([s.name or source_name(s) for s in found], found)
     return [Source(name, s.path, s.key) for name, s in zip(names, found, strict=True)]
 
@@ -67,12 +67,12 @@ def _source(spec: str) -> Source:
 
 
 def source_name(source: Source) -> str:
-    """What to call an input: its matrix, or its file without the ending."""
+    """Default name of an input: its matrix, or its file without the extension."""
     return source.key or stem(source.path)
 
 
 def stem(path: Path) -> str:
-    """A file's name without the ending that tells its format."""
+    """A file name without the extension of its format."""
     for known in FORMATS.values():
         for suffix in sorted(known.suffixes, key=len, reverse=True):
             if suffix and path.name.lower().endswith(suffix) and len(path.name) > len(suffix):
@@ -81,7 +81,7 @@ def stem(path: Path) -> str:
 
 
 def _unique(names: list[str], found: Sequence[Source]) -> list[str]:
-    """Names told apart by their folders where files are called alike, else by number."""
+    """Unique names: by folder where file names are equal, otherwise by number."""
     if len(set(names)) < len(names):
         names = [
             f"{s.path.resolve().parent.name}/{n}" if names.count(n) > 1 and not s.name else n
@@ -115,9 +115,9 @@ def load(
     inputs
         What to read.
     batch_key
-        Column of obs that tells datasets apart, with one input.
+        Column of obs that identifies the datasets, with one input.
     backed, obs, transpose, arcsinh
-        As for `harmonicalign.io.read`; `backed`, `obs` and `transpose` hold for the files that know them.
+        As for `harmonicalign.io.read`; `backed`, `obs` and `transpose` apply to formats that support them.
     alignment
         Name of results that `align` left: data that have them need no `batch_key`.
 
@@ -127,7 +127,7 @@ def load(
         One AnnData or MuData, or a dict of AnnData by name.
     """
     if batch_key is not None and len(inputs) > 1:
-        raise ValueError(f"--batch-key goes with one input, and there are {len(inputs)}; drop it")
+        raise ValueError(f"--batch-key needs exactly one input; there are {len(inputs)}; drop it")
     data = {}
     for source in inputs:
         kind = io.find_format(source.path).name
@@ -157,14 +157,14 @@ def load(
     if batch_key is None and alignment not in only.uns:
         columns = ", ".join(map(str, only.obs.columns[:8])) or "no columns"
         raise ValueError(
-            f"one input needs --batch-key, the column of obs that tells its datasets apart "
+            f"one input needs --batch-key, the column of obs that identifies its datasets "
             f"({inputs[0].path} has {columns}); or give two or more inputs"
         )
     return only
 
 
 def check_column(data: Any, column: str | None, option: str) -> None:
-    """Refuse a column of obs that no dataset has, before anything long begins."""
+    """Check early that a column of obs exists."""
     from harmonicalign.adapters.scverse._data import unknown
 
     parts = data.values() if isinstance(data, dict) else data.mod.values() if hasattr(data, "mod") else [data]
@@ -174,7 +174,7 @@ def check_column(data: Any, column: str | None, option: str) -> None:
 
 
 def dataset_names(data: Any, batch_key: str | None, alignment: str) -> list[str]:
-    """What the datasets are called, whatever form they came in."""
+    """Names of the datasets, for any form of data."""
     if isinstance(data, dict):
         return list(data)
     if hasattr(data, "mod"):
@@ -185,7 +185,7 @@ def dataset_names(data: Any, batch_key: str | None, alignment: str) -> list[str]
 
 
 def check_names(named: Sequence[str | None], names: Sequence[str], option: str) -> None:
-    """Refuse names of datasets that there are not, before anything long begins."""
+    """Check early that dataset names exist."""
     from harmonicalign.adapters.scverse._data import unknown
 
     for name in named:
@@ -194,7 +194,7 @@ def check_names(named: Sequence[str | None], names: Sequence[str], option: str) 
 
 
 def by_batch(data: Any, batch_key: str | None) -> dict[str, Any]:
-    """Datasets by name, whatever form they came in."""
+    """Datasets by name, for any form of data."""
     if isinstance(data, dict):
         return data
     if hasattr(data, "mod"):
@@ -234,7 +234,7 @@ def read_table(path: Path, option: str) -> Any:
         if path.suffix in (".parquet", ".pq"):
             return pd.read_parquet(path)
         frame = pd.read_csv(path, sep=None, engine="python")
-    except Exception as error:  # whatever a damaged or foreign file provokes
+    except Exception as error:  # any error raised by a damaged file
         raise DataFileError(f"{option}: {path} cannot be read as a table ({type(error).__name__})") from error
     numbers = [dtype.kind in "fiub" for dtype in frame.dtypes]
     # One column of names and then only weights: a matrix with names of the other dataset as its heading.

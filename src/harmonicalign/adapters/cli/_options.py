@@ -50,7 +50,7 @@ BatchKey = Annotated[
     typer.Option(
         "--batch-key",
         "-b",
-        help="With one input: the column of obs that tells datasets apart.",
+        help="With one input: the column of obs that identifies the datasets.",
         rich_help_panel=_INPUT,
     ),
 ]
@@ -61,7 +61,7 @@ ObsColumns = Annotated[
     list[str] | None,
     typer.Option(
         "--obs",
-        help="In tables: a column of numbers that describes rows; may be repeated. Text always does.",
+        help="In tables: a numeric column that annotates rows; may be repeated. Text columns always do.",
         rich_help_panel=_INPUT,
     ),
 ]
@@ -89,7 +89,7 @@ Layer = Annotated[
 ]
 NVars = Annotated[
     str | None,
-    typer.Option("--n-vars", help="How many of the shared features to use, or 'all'.", rich_help_panel=_FIT),
+    typer.Option("--n-vars", help="Number of shared features to use, or 'all'.", rich_help_panel=_FIT),
 ]
 Normalize = Annotated[
     bool,
@@ -101,7 +101,7 @@ Links = Annotated[
     Path | None,
     typer.Option(
         "--links",
-        help="Table of features that go together: name, name and optionally a weight.",
+        help="Table of related features: name, name and optionally a weight.",
         rich_help_panel=_FIT,
     ),
 ]
@@ -111,11 +111,13 @@ Peaks = Annotated[
 ]
 Genes = Annotated[
     Path | None,
-    typer.Option("--genes", help="With --peaks: GTF file or table of where genes lie.", rich_help_panel=_FIT),
+    typer.Option(
+        "--genes", help="With --peaks: GTF file or table with gene positions.", rich_help_panel=_FIT
+    ),
 ]
 Anchors = Annotated[
     str | None,
-    typer.Option("--anchors", help="'obs_names': rows of the same name are the same.", rich_help_panel=_FIT),
+    typer.Option("--anchors", help="'obs_names': rows with the same name match.", rich_help_panel=_FIT),
 ]
 KeyAdded = Annotated[
     str, typer.Option("--key-added", help="Name under which results are stored.", rich_help_panel=_FIT)
@@ -145,7 +147,7 @@ Device = Annotated[
         "--device", help="Where to compute: cpu, cuda or auto.", autocompletion=_devices, rich_help_panel=_FIT
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of everything random.", rich_help_panel=_FIT)]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.", rich_help_panel=_FIT)]
 ModelIn = Annotated[
     Path | None,
     typer.Option(
@@ -155,22 +157,20 @@ ModelIn = Annotated[
         rich_help_panel=_FIT,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Replace what is there.", rich_help_panel=_RUN)]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite existing files.", rich_help_panel=_RUN)]
 Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Leave with code 3 if the alignment is not shown to be better than chance.",
+        help="Exit with code 3 if the alignment is not significant or was not tested.",
         rich_help_panel=_RUN,
     ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Say nothing but warnings and errors.", rich_help_panel=_RUN)
+    bool, typer.Option("--quiet", "-q", help="Print only warnings and errors.", rich_help_panel=_RUN)
 ]
 AsJson = Annotated[
     bool,
-    typer.Option(
-        "--json", help="Print the result as JSON, and only that, on standard output.", rich_help_panel=_RUN
-    ),
+    typer.Option("--json", help="Print only JSON on standard output.", rich_help_panel=_RUN),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error came from.", rich_help_panel=_RUN)]

@@ -1,4 +1,4 @@
-"""From aligned data and a model to what files hold."""
+"""Aligned data and models to files."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _WHOLE = ("h5ad", "zarr", "h5mu")
 
 
 def keeps_everything(path: Path) -> bool:
-    """Whether a file of that name holds all of an AnnData or MuData, or no more than a matrix."""
+    """Whether a file of that name holds all of an AnnData or MuData, or only a matrix."""
     return find_format(path).name in _WHOLE
 
 
 def beside(first: Path, ending: str) -> Path:
-    """A name beside a file."""
+    """A sibling path of a file."""
     return first.parent / f"{stem(first)}{ending}"
 
 
 def check_targets(targets: dict[str, Path], endings: dict[str, tuple[str, ...]], force: bool) -> None:
-    """Refuse what could not be written, before anything long begins."""
+    """Check early that all targets can be written."""
     for option, path in targets.items():
         if option in endings and path.suffix not in endings[option]:
             raise ValueError(f"--{option} is {path}; its name must end in {' or '.join(endings[option])}")
@@ -53,7 +53,7 @@ def check_targets(targets: dict[str, Path], endings: dict[str, tuple[str, ...]],
 
 
 class Writing:
-    """Several results that all get their names when all are complete, or none does.
+    """Several output files that are written atomically: all or none.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Writing:
     targets
         Where to, by option.
     force
-        Replace what is there.
+        Overwrite existing files.
     """
 
     def __init__(self, run: Session, targets: dict[str, Path], force: bool) -> None:
@@ -83,7 +83,7 @@ class Writing:
 
     @contextmanager
     def to(self, option: str) -> Iterator[Path]:
-        """A name to write one of the results to for now; complaints name the one it will have."""
+        """A temporary path for one of the results; error messages show the final path."""
         target, temporary = self.targets[option], self.temporary[option]
         try:
             with self.run.stages.stage(f"writing {target.name}"):
@@ -101,13 +101,13 @@ def _is_folder(path: Path) -> bool:
 
 
 def is_annotated(data: Any, alignment: str) -> bool:
-    """Whether `align` has left its results in the data."""
+    """Whether the data hold results of `align`."""
     parts = data.values() if isinstance(data, dict) else data.mod.values() if hasattr(data, "mod") else [data]
     return all(alignment in part.uns for part in parts)
 
 
 def joined(data: Any, model: Any, alignment: str) -> Any:
-    """One AnnData of all rows with the whole joint graph; what is one already stays as it is."""
+    """One AnnData of all rows with the whole joint graph; a single AnnData is returned unchanged."""
     from harmonicalign.adapters import scverse
 
     if not isinstance(data, dict):
@@ -166,7 +166,7 @@ def labels_by_key(data: Any, model: Any, alignment: str, column: str) -> dict[An
 def scores(
     data: Any, model: Any, alignment: str, known: dict[Any, Any] | None, column: str | None
 ) -> dict[str, float]:
-    """Measures of the alignment; those of labels where at least two datasets share one and all have them."""
+    """Measures of the alignment; those of labels only if all have labels and two share one."""
     from harmonicalign.adapters import scverse
 
     comparable = known is not None and all(labels is not None for labels in known.values())

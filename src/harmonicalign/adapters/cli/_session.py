@@ -1,4 +1,4 @@
-"""What every command shares: progress, messages, one result, and an exit code that means something."""
+"""Shared by all commands: progress, messages, one result, and exit codes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ UNEXPECTED, BAD_INPUT, NOT_ALIGNED, INTERRUPTED = 1, 2, 3, 130
 
 EXIT_CODES = {
     0: "done",
-    UNEXPECTED: "something unexpected; --debug shows where",
+    UNEXPECTED: "unexpected error; --debug shows where",
     BAD_INPUT: "bad input, options or target: one sentence says which; nothing was written",
-    NOT_ALIGNED: "with --strict: done, but the alignment was not shown to be better than chance",
-    INTERRUPTED: "interrupted (Ctrl-C); nothing is left half-written",
+    NOT_ALIGNED: "with --strict: finished, but the alignment was not shown to be better than chance",
+    INTERRUPTED: "interrupted (Ctrl-C); no partial files are left",
 }
 
 _TERMS = {
@@ -42,10 +42,10 @@ _TERMS = {
     "normalize=True": "--normalize",
     "device='auto'": "--device auto",
 }
-"""How Python calls what is an option here."""
+"""Command line options and the corresponding Python parameters."""
 
 _INPUT_CHECKS = ("harmonicalign", "sklearn.utils")
-"""An error raised here complains about input; anywhere else it is a fault of ours."""
+"""Errors raised in these modules are input errors; all others are internal."""
 
 
 class Session:
@@ -54,7 +54,7 @@ class Session:
     Attributes
     ----------
     quiet
-        Say nothing but warnings and errors.
+        Print only warnings and errors.
     as_json
         Print the result as JSON, and nothing else, on standard output.
     stages
@@ -62,7 +62,7 @@ class Session:
     warned
         Warnings so far.
     exit_code
-        What to leave with after all went well.
+        Exit code after success.
     """
 
     def __init__(self, command: str, *, quiet: bool, as_json: bool, debug: bool) -> None:
@@ -75,7 +75,7 @@ class Session:
         self.started = time.perf_counter()
 
     def say(self, text: str = "", style: str = "") -> None:
-        """A line of the result for people."""
+        """A line of the result in readable form."""
         self.stages.stop()
         if not (self.quiet or self.as_json):
             self.output.print(Text(text, style=style))
@@ -98,7 +98,7 @@ class Session:
             self.stages.note(Text.assemble(("warning: ", "yellow bold"), text))
 
     def finish(self, **result: Any) -> None:
-        """The result for machines, where asked for."""
+        """The result as JSON, if requested."""
         self.stages.stop()
         if self.as_json:
             whole = {
@@ -113,7 +113,7 @@ class Session:
             print(json.dumps(plain(whole), ensure_ascii=False, allow_nan=False, indent=1))
 
     def fail(self, text: str, code: int) -> None:
-        """An error, for people and where asked for machines."""
+        """An error, in readable form and, if requested, as JSON."""
         self.stages.stop()
         self.stages.note(Text.assemble(("error: ", "red bold"), text))
         if self.as_json:
@@ -125,7 +125,7 @@ class Session:
 def session(
     command: str, *, quiet: bool = False, as_json: bool = False, debug: bool = False
 ) -> Iterator[Session]:
-    """Run a command's body; whatever it raises becomes one sentence and an exit code."""
+    """Run a command's body; exceptions become one message and an exit code."""
     run = Session(command, quiet=quiet, as_json=as_json, debug=debug)
     try:
         with _listening(run), run.stages:
@@ -150,7 +150,7 @@ def _judge(error: Exception) -> tuple[int, str]:
     if isinstance(error, MemoryError):
         return (
             BAD_INPUT,
-            "memory is used up; give fewer rows or columns, --use-rep with a reduction, or --backed",
+            "out of memory; use fewer rows or columns, --use-rep with a reduction, or --backed",
         )
     if isinstance(error, ImportError) and "pip install" in str(error):
         return BAD_INPUT, str(error)
@@ -161,7 +161,7 @@ def _judge(error: Exception) -> tuple[int, str]:
     return (
         UNEXPECTED,
         f"unexpected {type(error).__name__}: {one_line(error)}; run again with --debug to see where, "
-        "and please report it if the input is fine",
+        "and please report it if the input is valid",
     )
 
 
@@ -181,7 +181,7 @@ def _raised_in(error: Exception) -> str:
 
 @contextmanager
 def _listening(run: Session) -> Iterator[None]:
-    """Show what the library warns of and remarks, and its stages as they come and go."""
+    """Show warnings, log messages and stages of the library."""
     logger = logging.getLogger("harmonicalign")
     level, handler = logger.level, _Listener(run)
     logger.addHandler(handler)
@@ -211,7 +211,7 @@ def _listening(run: Session) -> Iterator[None]:
 
 
 class _Listener(logging.Handler):
-    """Hears from the log what the library remarks."""
+    """Log handler that forwards messages of the library."""
 
     def __init__(self, run: Session) -> None:
         super().__init__(logging.INFO)

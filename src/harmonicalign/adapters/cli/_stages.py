@@ -1,4 +1,4 @@
-"""Progress: which stage, how much of the whole, and how long it will take."""
+"""Progress: current stage, fraction done, time left."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Stages", "fit_plan"]
 Plan = Sequence[tuple[str, float]]
 
 _HUBS = 3
-"""Datasets that every other one is aligned with."""
+"""Number of datasets with which every other one is aligned."""
 
 
 def fit_plan(n_datasets: int, method: str = "refined") -> Plan:
@@ -36,7 +36,7 @@ def fit_plan(n_datasets: int, method: str = "refined") -> Plan:
 class Stages:
     """A bar on a terminal, a line per stage elsewhere, nothing if quiet; on standard error.
 
-    Time left is what the stages still planned will take at the pace of those that have ended.
+    The time left is extrapolated from finished stages.
     """
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
@@ -69,7 +69,7 @@ class Stages:
         self.stop()
 
     def stop(self) -> None:
-        """Take the bar away, so that results can be printed where it was."""
+        """Remove the bar before results are printed."""
         if self.bar is not None:
             self.bar.stop()
             self.bar = None
@@ -101,7 +101,7 @@ class Stages:
     def ended(self, name: str, seconds: float) -> None:
         """A stage has ended."""
         self.spent.append((name, seconds))
-        # A plan is a guess: the next stage of a like name is ticked off, and those before it with it.
+        # Plans are estimates: the next stage of a similar name is marked as done, with all before it.
         place = next((i for i, (planned, _) in enumerate(self.plan) if name.startswith(planned)), None)
         if place is not None:
             self.done += sum(weight for _, weight in self.plan[: place + 1])
@@ -112,11 +112,11 @@ class Stages:
             self.console.print(Text(f"{name} ({seconds:.1f} s)"))
 
     def note(self, text: Text) -> None:
-        """A line for people that stays."""
+        """A permanent line of output."""
         (self.console if self.bar is None else self.bar.console).print(text)
 
     def left(self) -> float | None:
-        """Seconds until the end, or None before there is anything to go by."""
+        """Seconds until the end, or None before the first stage has ended."""
         rest = sum(weight for _, weight in self.plan)
         if not self.done:
             return None

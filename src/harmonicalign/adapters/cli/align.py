@@ -1,4 +1,4 @@
-"""``align``: the main job."""
+"""The command ``align``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def align(
         ),
     ] = None,
     model_file: Annotated[
-        Path | None, typer.Option("--model", "-m", help="Save the model too (.npz), for transfer and others.")
+        Path | None, typer.Option("--model", "-m", help="Also save the model (.npz), for other commands.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="Report to write; by default beside the aligned data.")
@@ -74,7 +74,7 @@ def align(
     r"""Align datasets; write them with aligned coordinates, a report and, if asked, the model.
 
     Several inputs are joined into one file, with a column "dataset" in obs. In h5ad and zarr results stand in
-    obsm\["X_harmonic"], and scanpy goes on with neighbors_key="harmonic".
+    obsm\["X_harmonic"], and scanpy uses neighbors_key="harmonic".
     """
     with session("align", quiet=quiet, as_json=as_json, debug=debug) as run:
         fit = Fit(
@@ -142,7 +142,7 @@ def write_report(
     known: dict[Any, Any] | None,
     title: str | None = None,
 ) -> None:
-    """The report on an alignment, coloured by labels where there are any."""
+    """The report on an alignment, coloured by labels if given."""
     from harmonicalign.adapters import report
 
     report.write_report(

@@ -1,4 +1,4 @@
-"""``info``: what a file or model holds, and what is installed here."""
+"""``info``: contents of files and models, and installed versions."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SHOWN = 8
 
 def info(
     files: Annotated[
-        list[str] | None, typer.Argument(help="Files of data or models; none tells about this installation.")
+        list[str] | None, typer.Argument(help="Data or model files; if none, describe this installation.")
     ] = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Say what files or models hold; without any, versions, devices and formats."""
+    """Describe files or models; without any, versions, devices and formats."""
     with session("info", quiet=quiet, as_json=as_json, debug=debug) as run:
         if not files:
             found = installation()
@@ -64,7 +64,7 @@ def describe(source: Source) -> dict[str, Any]:
             try:
                 return _data(source)
             except DataFileError as failure:
-                # A model of which only a part is there is not to be blamed for not being data.
+                # A truncated model file should be reported as a damaged model, not as invalid data.
                 raise error if "is a model" in str(failure) else failure from None
     return _data(source)
 
@@ -129,7 +129,7 @@ def _column(values: Any) -> str:
 
 
 def _alignment(data: Any) -> dict[str, Any] | None:
-    """What an alignment left in the data, if one did."""
+    """Results of an alignment in the data, if any."""
     for key, value in data.uns.items():
         if isinstance(value, dict) and "connectivities_key" in value and "datasets" in value:
             test = value.get("significance", {})

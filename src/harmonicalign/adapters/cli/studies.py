@@ -1,4 +1,4 @@
-"""``compare``, ``reproduce`` and ``demo``: what the method can do, on your data and on the paper's."""
+"""``compare``, ``reproduce`` and ``demo``: comparisons, the paper's experiments, and a demonstration."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def compare(
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Align by several methods and say how well each did on your data.
+    """Align your data with several methods and score each.
 
-    All methods run at their defaults on the features that the inputs share. Give single cells
-    normalised and logarithmised.
+    All methods run at their defaults on the features that the inputs share. Single-cell
+    counts should be log-normalised.
     """
     with session("compare", quiet=quiet, as_json=as_json, debug=debug) as run:
         if out is not None:
@@ -97,7 +97,7 @@ def reproduce(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for numbers and figures.")] = Path(
         "reproduce-output"
     ),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at a time.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of parallel processes.")] = 1,
     markers: Annotated[
         list[str] | None, typer.Option("--marker", help="For 'batch': the two markers to draw.")
     ] = None,
@@ -107,7 +107,7 @@ def reproduce(
 ) -> None:
     """Run an experiment of the paper; write its numbers and figures.
 
-    An interrupted run continues where it was.
+    An interrupted run continues where it stopped.
     """
     with session("reproduce", quiet=quiet, as_json=as_json, debug=debug) as run:
         from harmonicalign import experiments
@@ -117,7 +117,7 @@ def reproduce(
             run.table([{"name": n, "what it shows": t} for n, t in titles.items()], ["name", "what it shows"])
             run.finish(experiments=titles)
             return
-        # The runner shows a bar of its own, over the cells of each experiment.
+        # The runner shows its own progress bar.
         run.stages.stop()
         reports = experiments.reproduce(
             name,
@@ -137,7 +137,7 @@ def reproduce(
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for pictures and report.")] = Path(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and report.")] = Path(
         "demo-output"
     ),
     seed: options.Seed = 0,
@@ -148,13 +148,13 @@ def demo(
 ) -> None:
     """Align two halves of scikit-learn's digits, most pixels of one of them scrambled.
 
-    Needs no data. Prints what improved and writes pictures and a report.
+    Needs no data. Prints scores and writes figures and a report.
     """
     with session("demo", quiet=quiet, as_json=as_json, debug=debug) as run:
         report = out / "report.html"
         check_target(report, force=True)
         if out.is_dir() and any(out.iterdir()) and not force:
-            raise FileExistsError(f"{out} holds something; choose another folder, or replace it with --force")
+            raise FileExistsError(f"{out} is not empty; choose another folder, or replace it with --force")
         run.stages.expect([*fit_plan(2), ("drawing", 4.0), ("report", 1.0)])
         from harmonicalign import demo as shown
         from harmonicalign.datasets import load_digits_pair
@@ -169,7 +169,7 @@ def demo(
             shown.report(pair, model, out)
         run.say(
             f"Two halves of the digits, {len(pair.x)} and {len(pair.y)} images of {pair.x.shape[1]} pixels; "
-            f"in the second only {int(pair.preserved.sum())} pixels still mean what they did."
+            f"in the second only {int(pair.preserved.sum())} pixels are preserved."
         )
         for name, score in scores.items():
             run.say(f"  5-nearest-neighbour accuracy, {name:<30} {score:.3f}")

@@ -1,4 +1,4 @@
-"""``transfer``, ``correct`` and ``report``: what an alignment is for."""
+"""``transfer``, ``correct`` and ``report``: uses of an alignment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LAYER = "harmonic_corrected"
 
 def transfer(
     files: Annotated[list[str], _FILES],
-    labels: Annotated[str, typer.Option("--labels", "-l", help="Column of obs to carry over.")],
+    labels: Annotated[str, typer.Option("--labels", "-l", help="Column of obs to transfer.")],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +58,7 @@ def transfer(
     ] = None,
     how: Annotated[str, typer.Option("--by", help="'knn', 'diffusion' or 'svm'.")] = "knn",
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Labels less sure than this become 'unassigned'.")
+        float | None, typer.Option("--threshold", help="Labels with a lower confidence become 'unassigned'.")
     ] = None,
     model_file: options.ModelIn = None,
     batch_key: options.BatchKey = None,
@@ -82,7 +82,7 @@ def transfer(
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Carry labels (or values) of some datasets over to others, each with its confidence.
+    """Transfer labels (or values) from some datasets to others, each with its confidence.
 
     The table has a line for every row that was labelled: its name, dataset, label and the probability
     that the label is right.
@@ -122,7 +122,7 @@ def transfer(
         check_names(source or (), names, "--source")
         check_names(target or (), names, "--target")
         if set(source or ()) & set(target or ()) or len(set(target or ())) == len(names):
-            raise ValueError("--target names a source, or all datasets; leave one to take labels from")
+            raise ValueError("--target names a source, or all datasets; keep one as the source of labels")
         data, model = _aligned(run, fit, data, model_file)
         from harmonicalign.adapters import scverse
 
@@ -156,9 +156,7 @@ def correct(
     ] = None,
     reference: Annotated[
         str | None,
-        typer.Option(
-            "--reference", "-r", help="Dataset in whose terms to express the others; default the largest."
-        ),
+        typer.Option("--reference", "-r", help="Reference dataset; default the largest."),
     ] = None,
     model_file: options.ModelIn = None,
     batch_key: options.BatchKey = None,
@@ -180,7 +178,7 @@ def correct(
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    r"""Express the features of all datasets in the terms of one of them, in original units.
+    r"""Correct the features of all datasets to match a reference dataset, in original units.
 
     h5ad and zarr get them in layers\["harmonic_corrected"] beside the original data; other formats hold
     the corrected features alone.
@@ -241,7 +239,7 @@ def report(
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
-    """Write the report on a model: one HTML file that opens anywhere, offline."""
+    """Write the report on a model: one self-contained HTML file."""
     with session("report", quiet=quiet, as_json=as_json, debug=debug) as run:
         out = out or beside(model_file, ".html")
         check_targets({"out": out}, {"out": (".html", ".htm")}, force)
@@ -280,12 +278,12 @@ def _aligned(run: Session, fit: Fit, data: Any, model_file: Path | None) -> tupl
 def _roles(
     known: dict[Any, Any], source: list[str] | None, target: list[str] | None
 ) -> tuple[list[Any], list[Any] | None]:
-    """Which datasets give labels and which get them."""
+    """Source and target datasets of a transfer."""
     if source:
         return list(source), list(target) if target else None
     labelled = [key for key, values in known.items() if values is not None and str(key) not in (target or ())]
     if not target and len(labelled) == len(known):
-        # All have labels: the first is taken at its word, as if the others had none.
+        # If all have labels, the first is the source, as if the others had none.
         labelled = labelled[:1]
     if not labelled:
         raise ValueError("--target names every dataset that has labels; leave one to take them from")

@@ -105,7 +105,7 @@ class DistributedAlignment:
     def place(self, i: int, X: Any, signals: Any = None) -> Any:
         """Rows of dataset i placed by the model: dask arrays block by block where they are, others here."""
         if signals is None and self.signals_given:
-            raise ValueError("the model was fitted with signals=…; give those of the new rows too")
+            raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
         if is_dask(X):
             return self.result.place(i, X, self.linked(i, X if signals is None else signals))
         rows = check_data("X", X)

@@ -27,7 +27,7 @@ __all__ = [
 
 
 BLOCK_BYTES = 2**26
-"""A block of a plain matrix is cut so that it has at most about this size."""
+"""A block of a dense matrix is cut so that it has at most about this size."""
 
 BLOCK_ROWS = 20_000
 """And no block has more rows than this, however few its columns are."""

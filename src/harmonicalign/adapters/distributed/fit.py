@@ -71,7 +71,7 @@ def fit_distributed(
     signals_given
         Whether the signals were given apart from the datasets.
     seed
-        Seed of everything random.
+        Random seed.
     verbose
         Print the time it took.
     """

@@ -45,7 +45,7 @@ def write(data: AnnData | MuData, path: PathLike, *, format: str | None = None, 
     format
         The format's short name, if the ending does not determine it.
     force
-        Replace what is there. Without it an existing target raises FileExistsError.
+        Overwrite existing files. Without it an existing target raises FileExistsError.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""The report: one HTML file that says whether datasets were aligned, and shows how.
+"""The report: one HTML file that states whether datasets were aligned and shows the evidence.
 
-`facts` gathers what there is to say, `verdict` says it in plain words, `page` puts it with the static
-files into one file that needs neither network nor server.
+`facts` collects the data, `verdict` words the conclusion, `page` combines both with the static files
+into one self-contained file.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def write_report(
     max_points: int = 100_000,
     force: bool = False,
 ) -> Path:
-    """Write a report on a fitted model: one HTML file that opens anywhere, offline.
+    """Write a report on a fitted model: one self-contained HTML file.
 
     Parameters
     ----------
     model
         A fitted or loaded `HarmonicAlignment`, of one or more datasets, by either method.
     path
-        File to write, ending in ``.html``. It appears complete or not at all.
+        File to write, ending in ``.html``. Written atomically.
     before
         Coordinates of the unaligned rows: a list by dataset, a dict by key, or one array over all
-        rows. Two columns are drawn as they are, more are laid out. By default the principal
+        rows. Two columns are plotted directly; more are reduced to two by t-SNE. By default the principal
         components of the signals of all datasets together.
     after
         The same for the aligned rows, for instance a UMAP; by default the aligned coordinates.
@@ -57,7 +57,7 @@ def write_report(
     max_points
         Above this many rows a sample is drawn, and the report says so.
     force
-        Overwrite a file that is there.
+        Overwrite an existing file.
 
     Returns
     -------

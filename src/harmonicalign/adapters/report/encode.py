@@ -14,10 +14,10 @@ __all__ = ["as_categories", "as_numbers", "as_places", "as_text", "base64_of", "
 
 
 _MOST_CATEGORIES = 60
-"""Beyond this many the rarest are shown as one."""
+"""Maximum number of categories; the rarest are merged."""
 
 _MOST_WHOLE_NUMBERS = 40
-"""Whole numbers of more kinds than this are quantities, not names."""
+"""Integers with more distinct values than this are quantities, not categories."""
 
 
 def base64_of(values: Array, dtype: str) -> str:
@@ -57,7 +57,7 @@ def as_text(values: Any) -> Array:
 
 
 def as_categories(values: Any) -> dict[str, Any]:
-    """A column of names, each named once; the code 255 is a missing value."""
+    """A categorical column; code 255 is a missing value."""
     text = as_text(values)
     kinds, codes, counts = np.unique(text, return_inverse=True, return_counts=True)
     # Commonest first where there are too many to show; then in the order a reader expects.
@@ -74,7 +74,7 @@ def as_categories(values: Any) -> dict[str, Any]:
 
 
 def as_places(plane: Array) -> dict[str, Any]:
-    """Places in the plane, x and y in turn, both on the scale of the longer side."""
+    """Positions in the plane, x and y interleaved, on a common scale."""
     plane = np.asarray(plane, dtype=np.float64)
     low = plane.min(axis=0)
     span = float(np.ptp(plane, axis=0).max()) or 1.0
@@ -82,7 +82,7 @@ def as_places(plane: Array) -> dict[str, Any]:
 
 
 def is_categorical(values: Array) -> bool:
-    """Names, truths and a few whole numbers are categories; everything else numeric is a quantity."""
+    """Strings, booleans and integers with few values are categories; other numbers are quantities."""
     if values.dtype.kind in "fiu":
         known = values[np.isfinite(values)]
         if known.size and (known != np.rint(known)).any():
@@ -110,6 +110,6 @@ def _text(value: Any) -> str:
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:
-    """Key under which 'day 2' comes before 'day 10'."""
+    """Natural sort key: 'day 2' before 'day 10'."""
     parts = re.split(r"(\d+)", text)
     return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts if p]

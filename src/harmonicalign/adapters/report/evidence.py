@@ -1,4 +1,4 @@
-"""What speaks for or against an alignment: pairs tested, features scored, mixing and labels measured."""
+"""Evidence for or against an alignment: tests of pairs, scores of features, mixing and label agreement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Features", "Measure", "Pair", "aligned_pairs", "measures", "score_fe
 
 _MOST_PAIRS = 30
 _MOST_ROWS = 6000
-"""Neighbours are counted on a sample of so many rows: beyond it the figures hardly change."""
+"""Sample size for neighbour statistics; larger samples hardly change them."""
 
 _NEIGHBOURS, _VOTERS = 30, 5
 
@@ -31,7 +31,7 @@ _NEIGHBOURS, _VOTERS = 30, 5
 class Pair:
     """Two datasets that were aligned with each other.
 
-    `support` and `start` are what the default method knows beside the test; None for the published one.
+    `support` and `start` are provided by the default method only; None for the published method.
     """
 
     one: int
@@ -44,7 +44,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Features:
-    """Agreement of every feature across the datasets; `weights` only where they were learned."""
+    """Agreement of every feature across the datasets; `weights` only if learned."""
 
     scores: Array
     p_values: Array
@@ -55,7 +55,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure before and after alignment; `group` says what it is about, `note` how to read it."""
+    """One figure before and after alignment; `group` is its topic, `note` explains it."""
 
     name: str
     group: str
@@ -100,7 +100,7 @@ def score_features(subject: Subject, pairs: list[Pair]) -> Features | None:
         hx, hy = pair.alignment.harmonics
         spectra = _spectrum(hx, subject.signals[pair.one]), _spectrum(hy, subject.signals[pair.other])
         found.append(correspondence(pair.alignment.rotation, hx.frequencies, *spectra, rng))
-    # The least of n p-values, corrected for having been picked.
+    # The least of n p-values, corrected for the selection.
     p_values = np.minimum(1, len(found) * np.min([f.p_values for f in found], axis=0))
     scores = np.mean([f.scores for f in found], axis=0)
     return Features(scores, p_values, false_discovery(p_values), None, None)
@@ -114,7 +114,7 @@ def measures(subject: Subject) -> tuple[list[Measure], int]:
     n = sum(map(len, chosen))
     after = gather(subject.model.embedding_, chosen)
     before = subject.unaligned(chosen)
-    # A picture in two columns has lost too much to be measured, unless there is nothing else.
+    # Do not measure on two-dimensional layouts unless nothing else was given.
     if subject.before is not None and (before is None or subject.before[0].shape[1] > 2):
         before = gather(subject.before, chosen)
     k = min(_NEIGHBOURS, n - 1)
@@ -122,7 +122,7 @@ def measures(subject: Subject) -> tuple[list[Measure], int]:
         Measure(
             "mixing",
             "mixing",
-            f"datasets met among the {k} nearest rows; 1 is as mixed as by chance, 0 is apart",
+            f"datasets met among the {k} nearest rows; 1 is mixed at random, 0 is separate",
             None if before is None else mixing_entropy(before, k),
             mixing_entropy(after, k),
         )
@@ -170,7 +170,7 @@ def _spectrum(harmonics: Harmonics, signals: Any) -> Array:
 def _mixing_within(
     name: str, labels: list[Array], before: list[Array] | None, after: list[Array], k: int
 ) -> list[Measure]:
-    """Mixing among rows of one label, to which it is all one if labels are rare or absent on one side."""
+    """Mixing among rows of one label, independent of labels that are rare or absent on one side."""
     kinds = [set(v.tolist()) - {""} for v in labels]
     shared = {kind for i, one in enumerate(kinds) for other in kinds[i + 1 :] for kind in one & other}
     inside = [np.isin(v, sorted(shared)) for v in labels]

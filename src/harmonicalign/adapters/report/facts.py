@@ -36,12 +36,12 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "faiss-cpu", "threadpoolctl")
 _OPTIONAL = {"torch": "torch", "anndata": "anndata", "mudata": "mudata", "scanpy": "scanpy", "dask": "dask"}
 
 _EXPLANATIONS = {
-    "as is": "nothing had to be done",
+    "as is": "no alignment was needed",
     "offset": "the columns correspond up to an offset",
     "columns": "some columns correspond, found from the columns",
     "harmonics": "some columns correspond, found from the harmonics",
-    "relations": "some columns correspond, found from how they relate to each other",
-    "again": "some columns correspond, found from those that seemed to",
+    "relations": "some columns correspond, found from their relations to each other",
+    "again": "some columns correspond, found by restarting from learned weights",
     "anchors": "from the known pairs",
 }
 
@@ -87,7 +87,7 @@ def _figures(
     found: list[Measure],
     confidence: list[Array] | None,
 ) -> list[dict[str, Any]]:
-    """The handful of numbers that stand beside the verdict."""
+    """Key figures shown beside the verdict."""
     out = []
     tests = [p.significance for p in pairs if p.significance is not None]
     if tests:
@@ -95,7 +95,7 @@ def _figures(
         which = "" if len(tests) == 1 else "weakest pair, "
         out.append(
             {
-                "name": "Against chance",
+                "name": "Significance",
                 "value": tight(f"z = {weakest.z:.1f}"),
                 "note": f"{which}{tight('p = ')}{readable_p(weakest.p)}",
             }
@@ -103,7 +103,7 @@ def _figures(
     if features is not None:
         out.append(
             {
-                "name": "Features that agree",
+                "name": "Corresponding features",
                 "value": f"{int(features.selected.sum()):,}",
                 "note": f"of {len(features.selected):,}",
             }
@@ -178,9 +178,9 @@ def _features(subject: Subject, features: Features | None) -> dict[str, Any] | N
 
 
 def _spectra(subject: Subject) -> dict[str, Any]:
-    """Frequencies as they were compared, under the windows that say which with which."""
+    """Frequencies and the windows that determine which are compared."""
     settings, found = subject.model.settings_, subject.model.harmonics_
-    # The default method brings frequencies to one scale while it aligns; the published one before, if at all.
+    # The default calibrates frequencies during alignment; the published method before it, if at all.
     default = subject.model.model_.method == "refined"
     grid = np.linspace(0, 1, 201)
     windows = itersine_windows(grid, settings.n_bands)
@@ -288,5 +288,5 @@ def _versions() -> list[dict[str, str]]:
 
 
 def _number(value: Any, digits: int = 5) -> float:
-    """A float short enough for text; JSON has no NaN, and none should come this far."""
+    """A float short enough for text; JSON has no NaN, and none is expected here."""
     return float(f"{float(value):.{digits}g}")

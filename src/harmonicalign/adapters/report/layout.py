@@ -1,6 +1,6 @@
 r"""A flat picture of many columns: rows that are neighbours stay neighbours (t-SNE).
 
-Every row is tied to its nearest rows with equal strength (``P``, symmetric, summing to one), all rows
+Every row attracts its nearest rows with equal strength (``P``, symmetric, summing to one), all rows
 repel each other, and the gradient of the Kullback-Leibler divergence is followed:
 
 .. math:: \frac{∂}{∂y_i} = 4 \sum_j p_{ij} \frac{y_i − y_j}{1 + ‖y_i − y_j‖²}
@@ -9,7 +9,7 @@ repel each other, and the gradient of the Kullback-Leibler divergence is followe
 The second sum is minus half the gradient of the potential ``φ(y) = Σ_j 1 / (1 + ‖y − y_j‖²)``, and Z
 is the sum of φ over the rows. The potential is a convolution: the rows are spread over a grid with
 cubic splines, convolved there by the fast Fourier transform, and read off with the same splines. So a
-step costs time in proportion to the number of rows, and nothing beyond numpy and scipy is needed.
+step costs time in proportion to the number of rows, with numpy and scipy only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["neighbour_layout", "principal_plane"]
 _NEIGHBOURS = 15
 _EXAGGERATION = 12.0
 _EARLY, _LATE, _TOUCH = 100, 200, 20
-"""Steps: with attraction exaggerated, without, and after the rows beyond the first thousands have joined."""
+"""Steps: with attraction exaggerated, without, and after the remaining rows were added."""
 
 _FIRST_ROWS = 4000
 """Above this many rows a sample is laid out first and the others join it."""
@@ -53,7 +53,7 @@ def principal_plane(rows: Array) -> Array:
 
 
 def neighbour_layout(rows: Array, sizes: Sequence[int] | None = None, random_state: int = 0) -> Array:
-    """Rows in the plane, neighbours by neighbours, (n, 2). The same rows give the same picture.
+    """Rows in the plane, neighbours by neighbours, (n, 2). Deterministic.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def neighbour_layout(rows: Array, sizes: Sequence[int] | None = None, random_sta
         Coordinates, (n, d).
     sizes
         Rows of each dataset, if several are stacked: small ones are then well represented in the sample
-        that is laid out first. Otherwise their rows would be drawn to rows of others for want of own ones.
+        that is laid out first. Otherwise their rows would be placed beside rows of other datasets.
     random_state
         Seed of the sample.
     """
@@ -131,7 +131,7 @@ def _lay_out(rows: Array, ties: _Ties) -> Array:
     """Rows from their principal plane to their final places."""
     n = len(rows)
     plane = principal_plane(rows.astype(np.float64))
-    # Rows in one place would stay together for ever, because they feel the same forces.
+    # Coinciding rows would never separate, because they have the same gradient.
     jitter = np.random.RandomState(0).normal(0, 0.01, (n, 2))
     start = plane / max(float(plane.std(axis=0).max()), 1e-300) + jitter
     y = _descend(1e-2 * start, ties.scaled(_EXAGGERATION / 2), _EARLY, rate=n / _EXAGGERATION, momentum=0.5)
@@ -145,7 +145,7 @@ def _descend(y: Array, ties: _Ties, n_steps: int, *, rate: float, momentum: floa
     for _ in range(n_steps):
         push, total = repulsion(y)
         gradient = 4 * (ties.pull(y) - push / total)
-        # A coordinate that keeps its direction gets longer steps, one that turns gets shorter ones.
+        # A coordinate that keeps its direction gets longer steps, one that reverses gets shorter ones.
         gain = np.maximum(np.where(gradient * speed > 0, 0.8 * gain, gain + 0.2), 0.01)
         speed = momentum * speed - rate * gain * gradient
         y = y + speed
@@ -173,7 +173,7 @@ class _Repulsion:
         mass = weights[:, 0, :, None] * weights[:, 1, None, :]
         density = np.bincount(flat.ravel(), weights=mass.ravel(), minlength=size * size).reshape(size, size)
         wide = 2 * size
-        # Single precision is plenty for a picture, and twice as quick.
+        # Single precision is sufficient for a plot and twice as fast.
         spectrum = scipy.fft.rfft2(density.astype(np.float32), (wide, wide)) * self._kernel
         potential = scipy.fft.irfft2(spectrum, (wide, wide))[:size, :size]
         patch = np.ascontiguousarray(potential).ravel()[flat]
@@ -183,12 +183,12 @@ class _Repulsion:
         slope = np.stack(
             [np.einsum("na,na->n", along, slopes[:, 0]), np.einsum("nb,nb->n", across, slopes[:, 1])], axis=1
         )
-        # Every row meets itself at distance zero, which counts one and pushes nowhere.
+        # Every row meets itself at distance zero, which contributes 1 and no force.
         return slope / (-2 * _SPACING), max(float(value.sum()) - len(y), 1e-12)
 
 
 def _round_up(size: int) -> int:
-    """A size whose double transforms quickly, in steps, so that the kernel is seldom made anew."""
+    """A size whose double transforms quickly, in steps, so that the kernel is rarely recomputed."""
     step = max(16, 1 << max(0, size.bit_length() - 3))
     return -(-size // step) * step
 

@@ -1,4 +1,4 @@
-"""Facts and static files to one page, and the page to disk: no network, no foreign script, no half file."""
+"""Facts and static files to one self-contained page, written atomically."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def render(facts: dict[str, Any]) -> str:
     """The page as text.
 
     Facts stand in a block that browsers do not execute, and the policy allows nothing but the
-    scripts and the style sheet whose hashes it names: whatever names of rows, labels or features
-    contain, it is shown, never run.
+    scripts and the style sheet whose hashes it names: names of rows, labels and features are
+    displayed and never executed.
     """
     style, early = _static("report.css"), _static("theme.js")
     script = '(() => {\n"use strict";\n' + "\n".join(map(_static, _SCRIPTS)) + "\n})();"
@@ -51,7 +51,7 @@ def render(facts: dict[str, Any]) -> str:
 
 
 def target(path: str | os.PathLike[str], *, force: bool) -> Path:
-    """The file to write, refused before any work is done if it may not be written."""
+    """The file to write, checked before any work is done."""
     file = Path(path)
     if file.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"path is {str(file)!r}; a report ends in .html")
@@ -63,14 +63,14 @@ def target(path: str | os.PathLike[str], *, force: bool) -> Path:
 
 
 def write_whole(file: Path, text: str, *, force: bool) -> Path:
-    """Write all of it or nothing: under a temporary name beside the file, then renamed."""
+    """Write atomically: to a temporary file in the same folder, then rename."""
     file.parent.mkdir(parents=True, exist_ok=True)
     temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}.tmp")
     # Permissions follow the umask, as with `open`; `tempfile` makes files that only their owner can read.
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as stream:
-            # Half a surrogate pair in a title has no place in UTF-8.
+            # Unpaired surrogates cannot be encoded in UTF-8.
             stream.write(text.encode("utf-8", "replace"))
             stream.flush()
             os.fsync(stream.fileno())
@@ -92,5 +92,5 @@ def _digest(text: str) -> str:
 
 
 def _inert(text: str) -> str:
-    """JSON that cannot end the block it stands in, nor begin a comment there."""
+    """JSON escaped so that it cannot close its script block or open a comment."""
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

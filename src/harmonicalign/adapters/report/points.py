@@ -1,4 +1,4 @@
-"""The rows as points to draw: which ones, where before and after, and what they can be coloured by."""
+"""The rows as points to draw: the sample, positions before and after, and colours."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MOST_FEATURES = 400
 def drawn_points(
     subject: Subject, features: Features | None, confidence: list[Array] | None, max_points: int
 ) -> dict[str, Any]:
-    """Everything the picture of the rows needs."""
+    """Data of the scatter plots."""
     chosen = sample(subject.sizes, max_points)
     taken = [len(c) for c in chosen]
     sampled = sum(taken) < sum(subject.sizes)
@@ -65,7 +65,7 @@ def _stacked(subject: Subject) -> bool:
 
 
 def _row_numbers(subject: Subject, chosen: list[Array]) -> list[Array]:
-    """Numbers by which a user knows the rows: in the stacked matrix if there was one, else by dataset."""
+    """Row numbers in the user's data: in the stacked matrix if there was one, otherwise per dataset."""
     if not _stacked(subject):
         return chosen
     return [numbers[c] for numbers, c in zip(subject.model.fitted_.inputs.rows, chosen, strict=True)]
@@ -114,7 +114,7 @@ def _confidence_column(confidence: list[Array] | None, chosen: list[Array]) -> l
 def _feature_columns(
     subject: Subject, features: Features | None, chosen: list[Array]
 ) -> list[dict[str, Any]]:
-    """The features that agree best, as many as there is room for."""
+    """The features that agree best, up to a size limit."""
     if subject.signals is None:
         return []
     merit = _spread(subject.signals[0]) if features is None else features.scores

@@ -1,4 +1,4 @@
-"""What a report is about: a fitted model and what was given with it, checked and brought to one form."""
+"""Input of a report: a fitted model and optional data, validated and normalised."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Subject:
     reduction: Reduction | None
 
     def unaligned(self, chosen: Sequence[Array]) -> list[Array] | None:
-        """Joint principal components of some rows of every dataset: how they lie before alignment."""
+        """Joint principal components of some rows of every dataset: the view before alignment."""
         if self.signals is None or self.reduction is None:
             return None
         return [self.reduction.apply(rows) for rows in gather(self.signals, chosen)]
@@ -71,7 +71,7 @@ def subject_of(
     names: Any = None,
     feature_names: Any = None,
 ) -> Subject:
-    """Check what was given for a report, and gather it."""
+    """Validate the input of a report."""
     check_is_fitted(model, "fitted_")
     sizes = model.fitted_.at_hand().sizes
     signals = _signals(model)
@@ -89,13 +89,13 @@ def subject_of(
 
 
 def sample(sizes: Sequence[int], most: int) -> list[Array]:
-    """Numbers of at most so many rows of all datasets, the same ones every time."""
+    """Indices of a deterministic sample of the rows of all datasets."""
     rng = np.random.RandomState(0)
     return [np.sort(rng.permutation(n)[:m]) for n, m in zip(sizes, allot(sizes, most), strict=True)]
 
 
 def allot(sizes: Sequence[int], most: int) -> list[int]:
-    """How many rows to take of each dataset: in proportion to sizes, but of small ones enough to see."""
+    """How many rows to take of each dataset: in proportion to sizes, with a minimum for small datasets."""
     total = sum(sizes)
     if total <= most:
         return list(sizes)

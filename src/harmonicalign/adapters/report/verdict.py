@@ -1,4 +1,4 @@
-"""The finding in plain words: are the datasets aligned, how do we know, and what should be checked."""
+"""The conclusion in plain words: whether the datasets are aligned, the evidence, and what to check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["LOW_CONFIDENCE", "Verdict", "judge", "percent", "readable_p", "tight
 
 
 WEAK = 0.001
-"""Above this p an alignment needs other evidence to be beyond doubt."""
+"""Above this p, other evidence is needed."""
 
 LOW_CONFIDENCE = 0.7
 """Rows below this have few rows like them in the other datasets."""
@@ -56,11 +56,11 @@ def judge(
     measures: Sequence[Measure],
     confidence: Sequence[Array] | None,
 ) -> Verdict:
-    """Weigh the evidence.
+    """Combine the evidence.
 
-    The permutation test decides first, because it alone asks whether the features' correspondence was
-    needed. Confidence, mixing and labels can only take away from it, but labels that are found again
-    can speak for an alignment that the test leaves open.
+    The permutation test comes first, because only it tests the correspondence of the features. Low
+    confidence, mixing or label agreement can weaken the verdict; recovered labels can support an alignment
+    that the test leaves open.
     """
     if len(names) < 2:
         return Verdict(
@@ -95,7 +95,7 @@ def judge(
         level, headline = "doubtful", "Aligned, with doubts"
     elif _weakest_p(tests) > WEAK and not _labels_won(measures):
         level, headline = "doubtful", "Probably aligned"
-        checks.append(f"The evidence is not strong (p above {WEAK}): look whether known groups meet.")
+        checks.append(f"The evidence is not strong (p above {WEAK}): check whether known groups overlap.")
     else:
         level, headline = "good", "Aligned"
     if not any(m.group.startswith(("label", "value")) for m in measures):
@@ -107,7 +107,7 @@ def judge(
 
 
 def readable_p(p: float) -> str:
-    """A probability as one writes it: 0.03, 4 × 10⁻⁷."""
+    """A probability in readable form: 0.03, 4 × 10⁻⁷."""
     if p >= 0.001:
         return f"{p:.2g}"
     if p < 1e-99:
@@ -118,18 +118,18 @@ def readable_p(p: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in whole percent, which no line break parts from its sign."""
+    """A share in whole percent, with a non-breaking space before the sign."""
     return tight(f"{100 * share:.0f} %")
 
 
 def tight(text: str) -> str:
-    """The text as one word: a line break must not part a number from its sign."""
+    """The text with non-breaking spaces."""
     return text.replace(" ", "\u00a0").replace("-", "−")
 
 
 def _test_sentence(names: Sequence[str], tests: Sequence[Pair], chance: Sequence[Pair]) -> str:
     if not tests:
-        return "Whether the result is more than chance could not be tested."
+        return "The significance of the result could not be tested."
     weakest = max(tests, key=lambda pair: pair.significance.p if pair.significance else 0.0)
     assert weakest.significance is not None
     test = weakest.significance
@@ -159,9 +159,7 @@ def _feature_sentences(features: Features | None, with_share: bool) -> list[str]
 def _label_sentences(measures: Sequence[Measure]) -> list[str]:
     out = []
     for name, (before, after) in _label_means(measures).items():
-        text = (
-            f"{percent(after)} of the rows find their own {name} among their nearest rows of other datasets"
-        )
+        text = f"{percent(after)} of the rows have the same {name} as their nearest rows of other datasets"
         text += "." if before is None else f"; before alignment {percent(before)} did."
         out.append(text)
     return out
@@ -190,7 +188,7 @@ def _labels_won(measures: Sequence[Measure]) -> bool:
 def _lost_labels(measures: Sequence[Measure]) -> list[str]:
     return [
         f"Alignment made {name} harder to find across datasets ({percent(before)} before, {percent(after)} "
-        "now): the datasets may have needed none."
+        "now): they may not have needed an alignment."
         for name, (before, after) in _label_means(measures).items()
         if before is not None and before - after > _LABELS_LOST
     ]
@@ -198,8 +196,8 @@ def _lost_labels(measures: Sequence[Measure]) -> list[str]:
 
 def _unmixed(measures: Sequence[Measure]) -> list[str]:
     return [
-        f"The datasets still lie apart (mixing {m.after:.2f}, where 1 is fully mixed): look at the picture "
-        "for parts that meet and parts that do not."
+        f"The datasets are still separate (mixing {m.after:.2f}, where 1 is fully mixed): look in the plot "
+        "for parts that overlap and parts that do not."
         for m in measures
         if m.group == "mixing" and m.after < _FEW_MIXED
     ]
@@ -211,7 +209,7 @@ def _opposed(names: Sequence[str], tests: Sequence[Pair]) -> list[str]:
         return []
     listed = "; ".join(_of(names, pair) for pair in opposed[:5])
     return [
-        f"Columns that correspond seem to go opposite ways ({listed}): what is more of something in one "
+        f"Corresponding columns seem to have opposite signs ({listed}): what is more of something in one "
         "dataset is less of it in the other. Negate the columns of one, and align again."
     ]
 
@@ -247,14 +245,12 @@ def _chance_checks(names: Sequence[str], chance: Sequence[Pair], n: int) -> list
     out = [
         "Do the columns mean the same in every dataset, in the same order? The columns of two separate "
         "PCAs or SVDs do not.",
-        "Do the columns vary in both datasets, and are they on a scale on which they can be compared?",
+        "Do the columns vary in both datasets, and are their scales comparable?",
         "Do the datasets overlap at all?",
     ]
     if n > 2:
         listed = "; ".join(_of(names, pair) for pair in chance[:5])
-        out.insert(
-            0, f"The pairs that fail: {listed}. Leave those datasets out and see whether the rest holds."
-        )
+        out.insert(0, f"The pairs that fail: {listed}. Leave those datasets out and check the others.")
     return out
 
 

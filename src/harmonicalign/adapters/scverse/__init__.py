@@ -1,15 +1,15 @@
-"""AnnData and MuData in, AnnData and MuData out: alignments that scanpy carries on with.
+"""Adapter for AnnData and MuData; results are stored for scanpy.
 
-`align` takes one AnnData with a `batch_key`, a list or dict of AnnData, or a MuData, and writes what it
-finds where scanpy looks for it:
+`align` takes one AnnData with a `batch_key`, a list or dict of AnnData, or a MuData, and writes its
+results where scanpy expects them:
 
 ===================================  ====================================================================
 ``obsm["X_harmonic"]``               aligned coordinates
 ``obsp["harmonic_connectivities"]``  weights of the joint graph, in [0, 1]
 ``obsp["harmonic_distances"]``       its distances
 ``uns["harmonic"]``                  what ``neighbors_key="harmonic"`` reads; significance, settings
-``obs["harmonic_confidence"]``       how well other datasets support each row
-``var["harmonic_weight"]``           weight of each variable, large where it corresponds
+``obs["harmonic_confidence"]``       confidence of each row
+``var["harmonic_weight"]``           weight of each variable, from 0 (does not correspond) to 1
 ``var["harmonic_score"]``            its agreement across the datasets
 ``var["harmonic_selected"]``         whether it corresponds at a false discovery rate of 5 %
 ===================================  ====================================================================

@@ -1,4 +1,4 @@
-"""Gene activity from open chromatin: what the peaks at each gene add up to."""
+"""Gene activity from open chromatin: the sum of the peaks at each gene."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def gene_activity(
     genes
         Path to a GTF or GFF file (may be gzipped), or to a table; or a data frame of genes with
         columns ``chrom``, ``start``, ``end``, optionally ``strand``, and the name in ``gene_name``
-        (or the index); or a data frame of pairs with columns ``peak`` and ``gene``, which says itself
-        which peaks belong to which gene.
+        (or the index); or a data frame of pairs with columns ``peak`` and ``gene``, which assigns
+        peaks to genes directly.
     upstream
-        Length of the promoter: so many base pairs before the start of the gene count too.
+        Length of the promoter: number of base pairs before the start of the gene.
     layer
         Layer to sum; by default X.
     names
@@ -56,7 +56,7 @@ def gene_activity(
     Returns
     -------
     activity
-        AnnData of cells by genes, sparse; ``var["n_peaks"]`` is how many peaks each gene has.
+        AnnData of cells by genes, sparse; ``var["n_peaks"]`` is the number of peaks per gene.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def gene_activity(
     if not kept.size:
         raise ValueError(
             f"genes: none of {len(gene_names)} genes ({examples(gene_names)}) has a peak of these data "
-            f"({examples(adata.var_names)}); check that both are of one genome and its version"
+            f"({examples(adata.var_names)}); check that both use the same genome version"
         )
     matrix = matrix[:, kept]
     counts = np.asarray((matrix != 0).sum(axis=0)).ravel()
@@ -96,7 +96,7 @@ def gene_activity(
 
 
 def _gene_table(genes: Any) -> Any:
-    """Genes as a data frame, from whatever holds them."""
+    """Genes as a data frame, from any accepted form."""
     import pandas as pd
 
     if hasattr(genes, "columns"):
@@ -141,7 +141,7 @@ def _read_gtf(path: Path) -> Any:
 
 
 def _peaks_of_genes(adata: Any, genes: Any, upstream: int) -> tuple[list[str], Any]:
-    """Names of the genes, and the sparse matrix (peaks by genes) of which peak lies at which gene."""
+    """Names of the genes, and the sparse matrix (peaks by genes) that assigns peaks to genes."""
     name_column, peak_column = _column(genes, _GENE), _column(genes, _PEAK)
     names = np.asarray(genes.index if name_column is None else genes[name_column]).astype(str)
     unique, code = np.unique(names, return_inverse=True)
@@ -189,7 +189,7 @@ def _peak_places(adata: Any) -> Places:
             "where a peak lies; expected for example 'chr1:1000-2000'"
         )
     if lost:
-        logger.warning("peaks: %d names tell no place and are left out: %s", len(lost), examples(lost))
+        logger.warning("peaks: %d names without a position are left out: %s", len(lost), examples(lost))
     parts = [m.groups() if m else ("", "0", "0") for m in matches]
     chromosome, start, end = zip(*parts, strict=True)
     return np.array(chromosome), np.array(start, dtype=np.int64), np.array(end, dtype=np.int64)

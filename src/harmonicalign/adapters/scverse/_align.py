@@ -1,4 +1,4 @@
-"""`align`: prepare, fit, and only then write."""
+"""`align`: prepare, fit, then write."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def align(
         the datasets. Matrices may be dense, sparse, backed by a file or chunked by Dask; of the last
         two only the columns that are used are held in memory.
     batch_key
-        With one AnnData: the column of obs that tells the datasets apart. Rows of a batch need not
-        stand together.
+        With one AnnData: the column of obs that identifies the datasets. Rows of a batch need
+        not be contiguous.
     use_rep
         Entry of obsm that the graphs are built on, for example ``"X_pca"``; a dict gives one by
         dataset. By default the signals themselves (reduced by PCA), or a dataset's own most variable
@@ -65,19 +65,19 @@ def align(
         all.
     normalize
         Scale every row of counts to the same total and take ``log(1 + x)``, on the fly: nothing in
-        `data` changes. True, or names of the datasets to normalise. Counts are recognised and hinted
-        at, but never normalised unasked.
+        `data` changes. True, or names of the datasets to normalise. Data that look like counts
+        are mentioned in the log, but never normalised unless requested.
     signals
-        Entry of obsm whose columns correspond, if these are to be compared instead of variables. Few
-        columns, as those of a PCA, make a weak test of significance. With `use_rep` and no X, one
+        Entry of obsm whose columns correspond, if these are to be compared instead of variables. With
+        few columns, such as those of a PCA, the significance test is weak. With `use_rep` and no X, one
         AnnData's `use_rep` serves.
     links
-        For two datasets with different variables, which go together: a table of names (and weights), a
+        For two datasets with different variables, which are related: a table of names (and weights), a
         dict, or a matrix over all variables; see `harmonicalign.HarmonicAlignment.fit`.
     peaks, genes
-        For chromatin: the dataset whose variables are peaks, and where genes lie (path of a GTF file, a
-        table, or pairs of peak and gene). Activity of genes is then compared with genes of the same
-        name in the other datasets; see `gene_activity`.
+        For chromatin: the dataset whose variables are peaks, and the positions of genes (path of a
+        GTF file, a table, or pairs of peak and gene). Activity of genes is then compared with
+        genes of the same name in the other datasets; see `gene_activity`.
     anchors
         Rows known to match, as in `HarmonicAlignment.fit`; or "obs_names", for rows of the same name
         in two datasets.
@@ -88,7 +88,7 @@ def align(
     copy
         Leave `data` as it is and return an annotated copy too.
     random_state, rng
-        Seed, or a generator, which then goes before.
+        Seed, or a generator, which takes precedence.
     device
         Where to compute.
     **params
@@ -97,8 +97,8 @@ def align(
     Returns
     -------
     model
-        The fitted `HarmonicAlignment`; with `copy`, the annotated copy and the model. `data` gets what
-        the top of `harmonicalign.scverse` lists. If anything fails, it is left as it was.
+        The fitted `HarmonicAlignment`; with `copy`, the annotated copy and the model. Results are
+        written to `data` as listed in `harmonicalign.scverse`; if an error occurs, `data` is unchanged.
 
     Notes
     -----
@@ -147,7 +147,7 @@ def align(
 
 
 def _checked(params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of the estimator, refused if it has none of that name."""
+    """Parameters of the estimator; an unknown name raises an error."""
     known = HarmonicAlignment().get_params()
     own = align.__kwdefaults__ or {}
     for name in params:
@@ -157,7 +157,7 @@ def _checked(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fit(model: HarmonicAlignment, parts: Parts, prepared: Prepared, anchors: Any) -> None:
-    """Fit the estimator in the form of the data, and let it know the names of the signals."""
+    """Fit the estimator in the form of the data, and pass the names of the signals."""
     model.fit(
         parts.one_to_one(prepared.datasets),
         signals=None if prepared.signals is None else parts.one_to_one(prepared.signals),

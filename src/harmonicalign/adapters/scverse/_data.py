@@ -1,4 +1,4 @@
-"""The forms in which single-cell data come, as parts: one AnnData and some of its rows per dataset."""
+"""The accepted forms of single-cell data, as parts: one AnnData and some of its rows per dataset."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FEWEST_ROWS = 3
 
 
 class UnknownNameError(KeyError, ValueError):
-    """A key, layer, variable or parameter that is not there."""
+    """An unknown key, layer, variable or parameter."""
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError would show the sentence in quotes
@@ -67,7 +67,7 @@ def lookup(where: str, mapping: Any, name: Any) -> Any:
 class Part:
     """One dataset: an AnnData, or some rows of it (in ascending order).
 
-    `prefix` is what the names of all its variables begin with and is no part of them: MuData makes
+    `prefix` is what the names of all its variables begin with and is removed from them: MuData makes
     names unique by putting the modality before them.
     """
 
@@ -130,7 +130,7 @@ class Parts:
 
 
 def split(data: Any, batch_key: str | None = None) -> Parts:
-    """Tell which form the data have, and which rows of what are a dataset."""
+    """Determine the form of the data and the rows of each dataset."""
     if is_mudata(data):
         found, form = dict(data.mod), "modalities"
     elif isinstance(data, Mapping):
@@ -167,7 +167,7 @@ def split(data: Any, batch_key: str | None = None) -> Parts:
 def _batches(adata: Any, batch_key: str | None) -> Parts:
     if batch_key is None:
         raise ValueError(
-            "batch_key is missing: name the column of obs that tells the datasets apart "
+            "batch_key is missing: name the column of obs that identifies the datasets "
             f"(obs has {examples(adata.obs.keys(), 8) or 'no columns'}), or pass a list of AnnData"
         )
     column = lookup("obs", adata.obs, batch_key)
@@ -211,7 +211,7 @@ def per_dataset(name: str, value: Any, parts: Parts, default: Any = None) -> lis
 
 
 def switches(name: str, value: Any, parts: Parts) -> list[bool]:
-    """An option that is on or off: for all datasets, by dataset, or on for those named."""
+    """A boolean option: for all datasets, by dataset, or true for those named."""
     if isinstance(value, bool | np.bool_ | Mapping):
         chosen = per_dataset(name, value, parts, False)
     else:
@@ -229,7 +229,7 @@ def modality_prefix(key: Any, adata: Any) -> str:
 
 
 def is_anndata(value: Any) -> bool:
-    """Whether this is an AnnData; one need not be installed to ask."""
+    """Whether this is an AnnData; works without anndata installed."""
     return all(hasattr(value, name) for name in ("obs", "var", "obsm", "obsp", "n_obs", "layers")) and not (
         is_mudata(value)
     )
@@ -241,7 +241,7 @@ def is_mudata(value: Any) -> bool:
 
 
 def require_anndata() -> Any:
-    """The module anndata, or an error that says how to get it."""
+    """The module anndata, or an error with the pip command."""
     try:
         import anndata
     except ImportError as error:

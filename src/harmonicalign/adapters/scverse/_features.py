@@ -1,4 +1,4 @@
-"""Variables in the light of all datasets: corrected, denoised, and predicted where they were not measured."""
+"""Corrected, denoised and imputed variables."""
 
 from __future__ import annotations
 
@@ -78,17 +78,17 @@ def correct(
     alignment: str = "harmonic",
     **options: Any,
 ) -> None:
-    """Express the variables of every dataset in the terms of one of them, in original units.
+    """Correct the variables of every dataset to match a reference dataset, in original units.
 
-    All variables that the datasets share are corrected, not only those that served as signals. Of
-    sparse matrices zeros stay zeros. Variables that not all datasets have are left as they are.
+    All variables that the datasets share are corrected, not only those that served as signals. Zeros
+    of sparse matrices stay zero. Variables that not all datasets have are left as they are.
 
     Parameters
     ----------
     data, model
         What `align` annotated, and what it returned.
     reference
-        Dataset in whose terms to express all others, by default the largest; it stays as it is.
+        Reference dataset, by default the largest; it is not changed.
     layer
         Layer to correct, as it is; by default what was aligned, normalised if it was then.
     layer_added
@@ -271,7 +271,7 @@ def impute(
     key_added: str = "harmonic_imputed",
     alignment: str = "harmonic",
 ) -> dict[Any, Imputation]:
-    """Predict variables that a dataset never measured from the rows of one that did.
+    """Predict unmeasured variables of a dataset from another dataset.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-r"""Neighbours of the joint graph as scanpy keeps them: distances, and memberships in [0, 1].
+r"""Neighbours of the joint graph in the format of scanpy: distances, and memberships in [0, 1].
 
-The kernel of the joint graph suits diffusion: it reaches far and has density taken out. Layouts and
-clusterings want local weights on one scale, so those that UMAP defines are given to the same neighbours,
+The kernel of the joint graph suits diffusion: it is wide and density-normalised. Layouts and clustering
+need local weights on one scale, so those that UMAP defines are given to the same neighbours,
 
 .. math:: w_{ij} = e^{-(d_{ij} - ρ_i) / σ_i}, \qquad \sum_j w_{ij} = \log_2 k, \qquad
           W = w + w^T - w ∘ w^T
@@ -45,7 +45,7 @@ def neighbour_graph(graph: Graph) -> tuple[sp.csr_matrix, sp.csr_matrix]:
     table[row, rank] = far
     weights = _memberships(table)[row, rank]
     one_way, distances = (
-        # Neighbours keep an entry, however small: a stored zero would be lost on the way.
+        # Neighbours keep an entry, even if tiny, because stored zeros would be dropped.
         sp.csr_matrix(
             (np.maximum(values, np.finfo(np.float32).tiny).astype(np.float32), (row, column)), shape=(n, n)
         )

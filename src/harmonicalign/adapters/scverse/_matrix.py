@@ -1,4 +1,4 @@
-"""X or a layer of an AnnData, read block by block wherever it lies: in memory, in a file, in Dask chunks.
+"""X or a layer of an AnnData, read block by block from memory, a file or Dask chunks.
 
 Only the rows and columns that are asked for are ever held, and they are normalised on the way.
 """
@@ -25,7 +25,7 @@ _BLOCK_BYTES = 2**25
 """Blocks of rows are about this large."""
 
 _TOTAL = 1e4
-"""Counts of a row are scaled to this total before the logarithm: a number that needs no data to agree on."""
+"""Counts of a row are scaled to this total before the logarithm, whatever the data."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def _rows_within(block: Matrix, start: int, rows: Array | None) -> Matrix:
 
 
 def _columns(block: Matrix, columns: Array) -> Matrix:
-    # One order of memory, so that equal values give equal sums to the last bit.
+    # One memory order, so that sums are reproducible bit for bit.
     return block[:, columns] if sp.issparse(block) else np.ascontiguousarray(block[:, columns])
 
 

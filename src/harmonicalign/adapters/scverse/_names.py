@@ -1,4 +1,4 @@
-"""Variables matched by name across datasets, and what to say where they do not match."""
+"""Variables matched by name across datasets, and messages about names without a match."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def unique_names(part: Part) -> list[str]:
 
 
 def _report(parts: Sequence[Part], names: Sequence[list[str]], shared: Sequence[str]) -> None:
-    """Say which names did not match, and refuse to go on with none."""
+    """Report names without a match; raise an error if none matches."""
     if not shared:
         raise ValueError(_no_shared_names(parts, names))
     if all(len(own) == len(shared) for own in names):
@@ -68,7 +68,7 @@ def _no_shared_names(parts: Sequence[Part], names: Sequence[list[str]]) -> str:
     folded = {name.lower() for name in others}
     same = sum(name.lower() in folded for name in names[0])
     if same:
-        return f"{message}; {same} names agree but for upper and lower case: rename them"
+        return f"{message}; {same} names differ in case only: rename them"
     for part, rest in ((parts[0], others), (parts[-1], set(names[0]))):
         for column in part.adata.var.columns:
             hits = len(rest.intersection(map(str, part.adata.var[column])))

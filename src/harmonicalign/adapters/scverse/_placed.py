@@ -1,4 +1,4 @@
-"""Rows of annotated data found again in the model, also after rows were dropped or put in another order."""
+"""Rows of annotated data located in the model, also after rows were dropped or reordered."""
 
 from __future__ import annotations
 

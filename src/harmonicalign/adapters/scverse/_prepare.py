@@ -41,7 +41,7 @@ __all__ = [
 logger = logging.getLogger("harmonicalign")
 
 _MANY = 4000
-"""Where more variables than this are shared, the most variable ones are chosen: the others cost time."""
+"""Where more variables than this are shared, the most variable ones are chosen: the others only cost time."""
 
 N_VARS = 2000
 """How many are then chosen."""
@@ -269,7 +269,7 @@ def _with_activity(parts: Parts, options: Options, peaks: Any, genes: Any) -> li
     if peaks is None or genes is None:
         given, missing = ("genes", "peaks") if peaks is None else ("peaks", "genes")
         raise ValueError(
-            f"{given} needs {missing}: peaks names the dataset of chromatin, genes says where genes lie"
+            f"{given} needs {missing}: peaks names the chromatin dataset, genes gives positions of genes"
         )
     if peaks not in parts.keys:
         raise unknown("data (named in peaks)", peaks, parts.keys)

@@ -1,4 +1,4 @@
-"""Reference mapping: new data take their place in an alignment that stays as it is."""
+"""Reference mapping: new data are placed in an existing alignment."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def map_query(
     key_added: str = "harmonic",
     copy: bool = False,
 ) -> Any:
-    """Let new data take their place in an alignment without moving what is there.
+    """Place new data in an existing alignment without moving existing rows.
 
     Parameters
     ----------
@@ -57,19 +57,19 @@ def map_query(
     model
         The alignment of the reference, from `align` or from a file. It stays as it is.
     reference
-        What `align` annotated. It tells how matrices were found then, and holds what `obs` and `obsm`
-        name. Without it say so by `use_rep`, `layer`, `normalize` and `signals`.
+        What `align` annotated. It records how matrices were chosen, and holds the entries named
+        in `obs` and `obsm`. Without it, use `use_rep`, `layer`, `normalize` and `signals`.
     dataset
         If the rows are more of a dataset that the model knows (the same donor, the same run): its name.
-        By default they are a dataset of their own, with differences of its own.
+        By default they are a new dataset, which may have its own batch effect.
     key
         Name of the new dataset.
     obs
-        Columns of the reference's obs to carry over; they go to ``obs["<name>_pred"]`` and
+        Columns of the reference's obs to transfer; they go to ``obs["<name>_pred"]`` and
         ``obs["<name>_conf"]`` as in `transfer_labels`.
     obsm
-        Entries of the reference's obsm to carry over, such as "X_umap": every row gets the mean of the
-        reference's rows near by, so that the query appears in the reference's picture.
+        Entries of the reference's obsm to transfer, such as "X_umap": every row gets the mean of the
+        reference's rows near by, so that the query can be plotted with the reference.
     use_rep, layer, normalize, signals
         As in `align`; by default as it was for the reference. Where the query lacks `use_rep`, its
         graph is built on its variables.
@@ -83,7 +83,7 @@ def map_query(
     model
         A model that knows the reference and the query (with `dataset`, the model itself); with `copy`,
         the annotated copy and the model. `query` gets coordinates, a graph of its own rows, confidence
-        and, in ``uns[key_added]["significance"]``, whether the mapping means anything.
+        and, in ``uns[key_added]["significance"]``, the significance of the mapping.
     """
     _check(query, model)
     query = query.copy() if copy else query
@@ -120,7 +120,7 @@ def _check(query: Any, model: HarmonicAlignment) -> None:
         raise ValueError(f"query is of type {type(query).__name__}; expected an AnnData")
     if model.signal_names_ is None:
         raise ValueError(
-            "the model does not know names of signals that mean the same in all datasets (it has links, or "
+            "the model has no names of shared signals (it has links, or "
             "was fitted on arrays); fit it with harmonicalign.adapters.scverse.align and shared variables"
         )
     if model.model_.method != "refined":
@@ -202,7 +202,7 @@ class _Reading:
         return Store(part.adata, self.layer, self.normalize, name)
 
     def record(self, dataset: str, known: bool) -> dict[str, Any]:
-        """What uns remembers; new rows of a known dataset are no dataset of the model."""
+        """What uns stores; new rows of a known dataset are not a dataset of the model."""
         return {
             "form": "query",
             "batch_key": "",
@@ -267,7 +267,7 @@ def _known_dataset(
     """Rows and signals of more rows of a dataset that the model knows."""
     shown, missing = _signals(part, model, reading)
     if missing.size:
-        # Where a variable is not measured, the dataset's mean says least.
+        # Replace unmeasured variables by the mean of the dataset, which is neutral.
         known = model.fitted_.inputs.signals[model.fitted_.position(dataset)]
         means = np.asarray(known.mean(axis=0)).ravel()[missing]
         shown = shown.toarray() if sp.issparse(shown) else shown.copy()
@@ -343,7 +343,7 @@ def _signals_in_obsm(part: Part, key: str, names: Sequence[str]) -> Matrix:
 def _carried(
     held: Sequence[Placed], obs: str | Sequence[str], obsm: str | Sequence[str]
 ) -> list[tuple[str, str, list[Any]]]:
-    """What to carry over: the slot, the name, and the values of every dataset of the reference."""
+    """What to transfer: the slot, the name, and the values of every dataset of the reference."""
     wanted = [
         ("obs", [obs] if isinstance(obs, str) else obs),
         ("obsm", [obsm] if isinstance(obsm, str) else obsm),

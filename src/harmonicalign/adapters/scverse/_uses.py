@@ -1,4 +1,4 @@
-"""Labels carried over, one AnnData of all datasets, and how good an alignment is."""
+"""Label transfer, concatenation of all datasets, and scores of an alignment."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def transfer_labels(
     alignment: str = "harmonic",
     **options: Any,
 ) -> dict[Any, LabelTransfer | ValueTransfer]:
-    """Carry a column of obs from some datasets over to others.
+    """Transfer a column of obs from some datasets to others.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def transfer_labels(
         What `align` returned.
     key
         Column of obs. Text, categories and whole numbers are labels; floating-point numbers are
-        values. Rows without a value neither give nor hinder.
+        values. Rows without a value are ignored.
     source
         Dataset that has the labels, or a list of several.
     target
@@ -158,7 +158,7 @@ def concat(
     model
         What `align` returned.
     label
-        Column of obs that tells which dataset a row is from.
+        Column of obs with the dataset of each row.
     join
         "inner" keeps variables that all datasets have, "outer" all of them. Matrices of backed files
         are left out. Layers are kept where all datasets have them; columns of obs always, with
@@ -171,8 +171,8 @@ def concat(
     Returns
     -------
     joined
-        ``sc.tl.umap(joined, neighbors_key="harmonic")`` shows all datasets in one picture. Everything
-        that takes what `align` annotated takes this too.
+        ``sc.tl.umap(joined, neighbors_key="harmonic")`` shows all datasets in one plot. All functions
+        that accept data annotated by `align` accept this too.
     """
     anndata = require_anndata()
     if is_anndata(data):
@@ -254,7 +254,7 @@ def score(
     max_rows: int = 10_000,
     alignment: str = "harmonic",
 ) -> dict[str, float]:
-    """How good an alignment is, by measures that agree for every form of data.
+    """Scores of an alignment, the same for every form of data.
 
     Parameters
     ----------
@@ -262,19 +262,19 @@ def score(
         What `align` annotated, and what it returned.
     label_key
         Column of obs with labels that were not used for the alignment, such as cell types; rows
-        without one are left out of what labels are needed for.
+        without a label are ignored in scores that need labels.
     n_neighbors
         Neighbours that vote on a label.
     max_rows
-        Of larger datasets so many rows are drawn at random.
+        Maximum number of rows per dataset; larger datasets are subsampled.
     alignment
         The `key_added` of `align`.
 
     Returns
     -------
     measures
-        ``mixing``: from 0, apart, to 1, mixed as if at random. ``confidence``: mean support of the
-        rows. ``z``, ``p``, ``share``: significance, and the share of the signals that corresponds.
+        ``mixing``: from 0, separate, to 1, mixed at random. ``confidence``: mean confidence of
+        the rows. ``z``, ``p``, ``share``: significance, and the share of the signals that corresponds.
         With labels, ``label_agreement`` of rows with their nearest rows of each other dataset (the mean,
         and for every pair of datasets, of labels that both have), and ``mixing_within_labels``. Where
         two datasets are the same rows by name, ``foscttm``: from 0, perfect, to 0.5, chance.

@@ -1,4 +1,4 @@
-"""What an alignment leaves in AnnData: everything is computed first and then written at once."""
+"""Results of an alignment in AnnData; everything is computed before anything is written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Slots:
 
     @property
     def confidence(self) -> str:
-        """In obs: support of each row by other datasets."""
+        """In obs: confidence of each row."""
         return f"{self.key}_confidence"
 
     def graph(self, what: str) -> str:
@@ -121,7 +121,7 @@ def annotate(
 
 
 def summary(model: HarmonicAlignment, slots: Slots, test: Significance | None) -> dict[str, Any]:
-    """What uns tells of an alignment, in types that every file format keeps."""
+    """Entries of uns about an alignment, in types that every file format keeps."""
     settings = model.settings_
     out: dict[str, Any] = {
         "connectivities_key": slots.graph("connectivities"),
@@ -224,7 +224,7 @@ def _write_whole(
     confidence: list[Array],
     uns: dict[str, Any],
 ) -> None:
-    """Results for a MuData as a whole, where no row is in two modalities; else a row has two places."""
+    """Results for a MuData as a whole, if no row is in two modalities and so has two positions."""
     mdata = parts.data
     mdata.uns[slots.key] = uns
     places = [np.flatnonzero(np.asarray(mdata.obsmap[key])) for key in parts.keys]

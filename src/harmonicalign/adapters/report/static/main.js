@@ -26,7 +26,7 @@ function buildHeader() {
   const method = { default: "default method", paper: "published method", single: "diffusion map" }[facts.method];
   const sets = facts.datasets.length;
   byId("subtitle").textContent = `${sets} dataset${sets > 1 ? "s" : ""}, ${whole(rows)} rows, ${method}`;
-  byId("footer").textContent = `Made by harmonicalign ${facts.versions[0].version} on ${facts.created}. Everything is in this file; it loads nothing.`;
+  byId("footer").textContent = `Made by harmonicalign ${facts.versions[0].version} on ${facts.created}. This file is self-contained.`;
   byId("theme").addEventListener("click", () => {
     // The first press changes what is seen; the third returns to the system's choice.
     const opposite = systemDark.matches ? "light" : "dark";
@@ -73,7 +73,7 @@ function buildPicture() {
   if (given.n < given.total) {
     const notice = byId("sample-notice");
     notice.hidden = false;
-    notice.textContent = `A sample of ${whole(given.n)} of ${whole(given.total)} rows is drawn, so that the page stays quick. All rows took part in everything else.`;
+    notice.textContent = `A sample of ${whole(given.n)} of ${whole(given.total)} rows is drawn, to keep the page fast. All rows were used for everything else.`;
   }
   const repaint = () => {
     points.refresh();
@@ -129,9 +129,9 @@ function buildPicture() {
   });
   byId("on-plot").addEventListener("change", () => colour(select.value));
   byId("layout-help").textContent =
-    "In the layout of neighbours (t-SNE) rows with like values stand side by side; distances between far groups and the size of groups mean little. " +
-    "In the layout of components (the first two principal components) distances are real, but much is hidden behind the plane. " +
-    "Aligned datasets lie on each other after alignment where they share something. Forms tell datasets apart when points are large enough.";
+    "In the layout of neighbours (t-SNE) similar rows are close to each other; distances between distant groups and sizes of groups mean little. " +
+    "In the layout of components (the first two principal components) distances are preserved within the plane, but other dimensions are not visible. " +
+    "Aligned datasets overlap where they share structure. Datasets have different markers, visible when points are large enough.";
 
   // Whether the datasets meet is the first question; where there is only one, its labels are.
   const label = given.columns.findIndex((c) => c.group === "label" && c.kind === "category" && c.names.length <= 30);
@@ -289,8 +289,8 @@ function buildFeatures(colourBy) {
 function buildHarmonics() {
   show("harmonics");
   byId("spectra-help").textContent =
-    `Every curve has the harmonics of one dataset from smooth (right) to rough. Harmonics are compared with those of other datasets that lie under the same bands (shaded, ${facts.spectra.bands} in all)` +
-    (facts.spectra.calibrated ? ". Frequencies were first brought to one scale." : ".");
+    `Every curve shows the harmonics of one dataset, low frequencies on the right. Harmonics are compared with those of other datasets in the same bands (shaded, ${facts.spectra.bands} in all)` +
+    (facts.spectra.calibrated ? ". Frequencies were calibrated first." : ".");
   drawSpectra(byId("spectra"));
   const pairs = facts.pairs.list.filter((p) => p.matrices);
   if (!pairs.length) return;
