@@ -519,3 +519,16 @@ def test_a_fit_that_cannot_fit_into_memory_is_refused_before_it_begins(monkeypat
     with pytest.raises(memory.NotEnoughMemoryError, match="MiB"):
         model.fit([rng.normal(size=(500, 20)), rng.normal(size=(500, 20))])
     assert not hasattr(model, "embedding_")
+
+
+def test_whole_numbers_as_keys_are_keys_and_not_positions(rng):
+    rows = {1: rng.randn(40, 6), 2: rng.randn(40, 6) + 0.1}
+    model = HarmonicAlignment(method="paper", random_state=0).fit(rows)
+    np.testing.assert_array_equal(model.transform(rows[1], dataset=1), model.embedding_[0])
+    np.testing.assert_array_equal(model.transform(rows[2], dataset=2), model.embedding_[1])
+    with pytest.raises(ValueError, match=r"dataset names 0; the datasets are \[1, 2\]"):
+        model.transform(rows[1], dataset=0)
+    np.testing.assert_array_equal(
+        model.correct()[1], rows[1], err_msg="by default the first is the reference"
+    )
+    assert len(model.transfer(np.repeat(["a", "b"], 20)).labels) == 40

@@ -197,3 +197,19 @@ def test_lobpcg_takes_over_where_arpack_fails_on_many_rows(monkeypatch):
     monkeypatch.setattr(eigen, "eigsh", fail)
     found = harmonics(graph, 6, solver=HostSolver(rescue_rows=0))
     assert found.eigenvalues == pytest.approx(expected.eigenvalues, abs=1e-6)
+
+
+def test_a_graph_in_thousands_of_pieces_needs_memory_for_the_wanted_harmonics_only(rng):
+    import tracemalloc
+
+    rows = np.repeat(10.0 * np.arange(3000), 4)[:, None] + rng.uniform(size=(12_000, 1))
+    graph = kernel_graph(rows, n_neighbors=2, max_neighbors=3)
+    assert len(graph.component_sizes) == 3000
+    tracemalloc.start()
+    with pytest.warns(DisconnectedGraphWarning, match="3000 components"):
+        found = harmonics(graph, 5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6, f"{peak / 1e6:.0f} MB for five harmonics of 12,000 rows"
+    np.testing.assert_allclose(found.eigenvalues, 1)
+    np.testing.assert_allclose(found.psi.T @ found.psi, np.eye(5), atol=1e-9)

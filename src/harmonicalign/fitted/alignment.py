@@ -284,8 +284,8 @@ class FittedAlignment:
         /,
         labels: Any,
         *,
-        source: Any = 0,
-        target: Any = 1,
+        source: Any = None,
+        target: Any = None,
         method: str = "knn",
         threshold: float | None = None,
         **options: Any,
@@ -298,9 +298,9 @@ class FittedAlignment:
             One label (or value, or row of values) per row of `source`; a dict by dataset to use
             several. Floating-point arrays are values, anything else is labels.
         source
-            Dataset the labels belong to; ignored if `labels` is a dict.
+            Dataset the labels belong to, by default the first; ignored if `labels` is a dict.
         target
-            Dataset to label.
+            Dataset to label, by default the second.
         method
             "knn", "diffusion" (over the joint graph) or, for labels, "svm".
         threshold
@@ -313,6 +313,8 @@ class FittedAlignment:
         transfer
             Labels with calibrated probabilities, or values with their expected error.
         """
+        source = self.keys[0] if source is None else source
+        target = self.keys[min(1, len(self.keys) - 1)] if target is None else target
         given = labels if isinstance(labels, Mapping) else {source: labels}
         sources = [self.position(key) for key in given]
         goal = self.position(target)
@@ -328,13 +330,13 @@ class FittedAlignment:
             places, known, new, support=self.support()[goal], threshold=threshold, **common
         )
 
-    def correct(self, /, reference: Any = 0, **options: Any) -> Any:
+    def correct(self, /, reference: Any = None, **options: Any) -> Any:
         """Signals of every dataset, corrected to match a reference dataset, in original units.
 
         Parameters
         ----------
         reference
-            The reference dataset, which is not changed.
+            The reference dataset, which is not changed; by default the first.
         **options
             Passed on to `harmonicalign.uses.correct.correct`.
 
@@ -348,7 +350,7 @@ class FittedAlignment:
         results = correct(
             self.inputs.signals,
             self.joint_coordinates(),
-            self.position(reference),
+            0 if reference is None else self.position(reference),
             confidence=self.support(),
             random_state=self.seed,
             **options,

@@ -149,10 +149,15 @@ def column_names(x: object) -> list[str] | None:
 
 
 def position_of(dataset: object, keys: Sequence[Hashable], name: str = "dataset") -> int:
-    """Number of a dataset given its key or its number; `name` is the argument that names it."""
+    """Number of a dataset given its key or its number; `name` is the argument that names it.
+
+    Where keys are whole numbers themselves, a number is a key and nothing else: with the keys 1 and 2, 0
+    names no dataset rather than the first.
+    """
     if isinstance(dataset, Hashable) and dataset in keys:
         return keys.index(dataset)
-    if isinstance(dataset, int | np.integer) and 0 <= dataset < len(keys):
+    numbered = any(isinstance(key, int | np.integer) for key in keys)
+    if not numbered and isinstance(dataset, int | np.integer) and 0 <= dataset < len(keys):
         return int(dataset)
     raise ValueError(f"{name} names {dataset!r}; the datasets are {list(keys)}")
 

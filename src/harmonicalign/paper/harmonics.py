@@ -164,7 +164,7 @@ def harmonics(
             stacklevel=2,
         )
     stationary = _component_vectors(graph)
-    indicators = _orthogonal_to_trivial(stationary, graph)[:, :k]
+    indicators = _orthogonal_to_trivial(stationary, graph, k)
     solver = HostSolver() if solver is None else solver
     values, vectors = solver(
         graph.operator,
@@ -185,8 +185,8 @@ def _component_vectors(graph: Graph) -> sp.csr_matrix:
     return sp.csr_matrix((root / length[graph.components], (np.arange(n), graph.components)), shape=(n, c))
 
 
-def _orthogonal_to_trivial(stationary: sp.csr_matrix, graph: Graph) -> Array:
-    """An orthonormal basis of the eigenvalue-1 space without the trivial eigenvector.
+def _orthogonal_to_trivial(stationary: sp.csr_matrix, graph: Graph, k: int) -> Array:
+    """The first k vectors of an orthonormal basis of the eigenvalue-1 space without the trivial eigenvector.
 
     The components come heaviest first; vector j contrasts component j with all lighter ones,
     so that the leading vectors separate the large components.
@@ -194,8 +194,9 @@ def _orthogonal_to_trivial(stationary: sp.csr_matrix, graph: Graph) -> Array:
     mass = np.bincount(graph.components, weights=graph.degrees)
     c = mass.size
     root = np.sqrt(mass / mass.sum())
-    basis = np.zeros((c, c - 1))
-    for j in range(c - 1):
+    # A graph can fall apart into tens of thousands of components: only the vectors that are wanted are made.
+    basis = np.zeros((c, min(c - 1, k)))
+    for j in range(basis.shape[1]):
         rest = mass[j + 1 :].sum()
         basis[j, j] = np.sqrt(rest / (mass[j] + rest))
         basis[j + 1 :, j] = -root[j] * root[j + 1 :] / np.sqrt((mass[j] + rest) * rest) * mass.sum()
