@@ -28,7 +28,7 @@ from harmonicalign.fitted.conventions import (
     wrapper_for,
 )
 from harmonicalign.fitted.fit import fit_alignment
-from harmonicalign.fitted.parameters import N_COMPONENTS, N_LANDMARKS, Parameters
+from harmonicalign.fitted.parameters import N_LANDMARKS, Parameters
 from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import random_state_from
@@ -61,7 +61,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     calibrate
         For "paper": compare frequencies at one diffusion time; "auto" does not. "refined" always does.
     n_components
-        For "refined": maximum number of aligned coordinates.
+        For "refined", and for one dataset alone: maximum number of aligned coordinates; "auto" is 50, or all
+        harmonics of one dataset.
     n_landmarks
         For "refined": the alignment is found on at most so many rows of each dataset, then applied to all.
     frame
@@ -148,7 +149,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         n_bands: int | str = "auto",
         t: float | str = "auto",
         calibrate: bool | str = "auto",
-        n_components: int = N_COMPONENTS,
+        n_components: int | str = "auto",
         n_landmarks: int = N_LANDMARKS,
         frame: str = "blocks",
         signal_pca: int | None = None,
