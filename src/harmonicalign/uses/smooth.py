@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Matrix, MatrixLike
 from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.threads import in_threads, owned
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.inputs.validate import check_data, check_integer, check_rows
 
@@ -63,6 +64,7 @@ class Imputation:
     rmse: Array
 
 
+@owned()
 def balanced_transitions(
     coordinates: Sequence[Array], *, confidence: Sequence[Array] | None = None, n_neighbors: int = 10
 ) -> sp.csr_matrix:
@@ -105,6 +107,7 @@ def balanced_transitions(
     return sp.csr_matrix(sp.block_array(blocks, format="csr"))
 
 
+@owned()
 def denoise(values: MatrixLike, transitions: Matrix, *, t: int | str = "auto", max_t: int = 20) -> Denoised:
     """Low-pass filter of columns: each row becomes its expected value after t steps of diffusion.
 
@@ -145,6 +148,7 @@ def denoise(values: MatrixLike, transitions: Matrix, *, t: int | str = "auto", m
     return Denoised(values=out, t=t)
 
 
+@owned()
 def impute(values: MatrixLike, source: Array, target: Array, *, n_neighbors: int = 15) -> Imputation:
     """Unmeasured features of the target, predicted from neighbouring rows of the source in the common space.
 
