@@ -2,9 +2,9 @@
 
 Libraries bring pools of their own: BLAS, OpenMP, and ours. Pools within pools multiply, and on a busy machine
 threads that wait for each other by spinning multiply its load. So within `owned`, which every public call
-enters first, BLAS has one thread, and work is parallel only through `in_threads`: over parts that do not
-depend on the number of threads, so that neither do results. Large decompositions, which BLAS alone divides,
-ask for its threads by `blas_threads`.
+enters first, BLAS and OpenMP have one thread, and work is parallel only through `in_threads`: over parts that
+do not depend on the number of threads, so that neither do results. Large decompositions, which BLAS alone
+divides, ask for its threads by `blas_threads`.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def owned(n_jobs: int | None = None) -> Iterator[None]:
             yield
         return
     # Of OpenMP every thread has a number of its own, which other owners leave alone.
-    openmp = _numbers("openmp")
+    openmp = _numbers(by_thread=True)
     wanted = min(_machine(), *openmp.values()) if n_jobs is None and openmp else _counted(n_jobs)
     with _blas, _shared(wanted):
-        _set(dict.fromkeys(openmp, wanted))
+        _set(dict.fromkeys(openmp, 1))
         try:
             yield
         finally:
@@ -83,7 +83,7 @@ def in_threads(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
 
         def begin() -> None:
             _here.share = share
-            _set(dict.fromkeys(_numbers("openmp"), share))
+            _set(dict.fromkeys(_numbers(by_thread=True), 1))
 
         with ThreadPoolExecutor(workers, initializer=begin) as pool:
             return list(pool.map(work, parts))
@@ -97,7 +97,7 @@ def blas_threads() -> Iterator[None]:
         if n == 1 or not _blas.alone:
             yield
             return
-        one = _numbers("blas")
+        one = _numbers(by_thread=False) | _numbers(by_thread=True)
         _set(dict.fromkeys(one, n))
         try:
             yield
@@ -147,7 +147,7 @@ class _Blas:
                 _set(dict(self.before.values()))
 
     def _limit(self) -> None:
-        for library, n in _numbers("blas").items():
+        for library, n in _numbers(by_thread=False).items():
             if library.filepath not in self.before:
                 self.before[library.filepath] = library, n
                 _set({library: 1})
@@ -168,17 +168,19 @@ def _shared(share: int) -> Iterator[None]:
         _here.share = before
 
 
-def _numbers(kind: str) -> dict[Any, int]:
-    """The pools of libraries that are loaded, "blas" or "openmp", and how many threads they have.
+def _numbers(*, by_thread: bool) -> dict[Any, int]:
+    """The pools of libraries that are loaded, and how many threads they have.
 
-    They are looked for again when modules were imported since, for that takes milliseconds.
+    By thread are those of OpenMP, a BLAS that is built on it included; the others have one number for the
+    process. They are looked for again when modules were imported since, for that takes milliseconds.
     """
     global _found
     modules, found = _found
     if modules != len(sys.modules):
         modules, found = len(sys.modules), ThreadpoolController().lib_controllers
         _found = modules, found
-    return {lib: int(lib.num_threads or 1) for lib in found if lib.user_api == kind}
+    openmp = [lib.user_api == "openmp" or getattr(lib, "threading_layer", "") == "openmp" for lib in found]
+    return {lib: int(lib.num_threads or 1) for lib, own in zip(found, openmp, strict=True) if own == by_thread}
 
 
 def _set(numbers: dict[Any, int]) -> None:
