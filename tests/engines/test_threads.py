@@ -1,4 +1,4 @@
-"""One owner of threads: pools never multiply, limits are kept and given back, results do not depend on them."""
+"""One owner of threads: pools never multiply, limits are given back, results do not depend on them."""
 
 import sys
 import threading
@@ -78,7 +78,9 @@ def test_threads_follow_the_environment(monkeypatch):
     assert threads() == 2
 
 
-@pytest.mark.parametrize(("text", "n"), [("150000 100000", 2), ("max 100000", sys.maxsize), ("", sys.maxsize)])
+@pytest.mark.parametrize(
+    ("text", "n"), [("150000 100000", 2), ("max 100000", sys.maxsize), ("", sys.maxsize)]
+)
 def test_the_quota_of_a_container(tmp_path, text, n):
     file = tmp_path / "cpu.max"
     file.write_text(text)

@@ -50,7 +50,7 @@ def nearest_by_products(base: Array, sought: Array | None, k: int) -> tuple[Arra
 
 
 def padded(rows: Array) -> tuple[Array, Array]:
-    """Rows, and more of them up to whole groups, which lie infinitely far; and the squares of their lengths."""
+    """Rows, filled up to whole groups by some that lie infinitely far, and the squares of their lengths."""
     more = -len(rows) % GROUPS
     lengths = np.full(len(rows) + more, np.inf, dtype=np.float32)
     np.einsum("ij,ij->i", rows, rows, out=lengths[: len(rows)])

@@ -62,7 +62,8 @@ def owned(n_jobs: int | None = None) -> Iterator[None]:
     # Of OpenMP every thread has a number of its own, which other owners leave alone.
     openmp = _numbers(by_thread=True)
     wanted = min(_machine(), *openmp.values()) if n_jobs is None and openmp else _counted(n_jobs)
-    with _blas, _shared(wanted):
+    # Owners in several threads of the user's (Dask's, say) share the cores; those who come first have more.
+    with _blas, _shared(max(1, wanted // _blas.owners)):
         _set(dict.fromkeys(openmp, 1))
         try:
             yield
@@ -91,7 +92,7 @@ def in_threads(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
 
 @contextmanager
 def blas_threads() -> Iterator[None]:
-    """Give BLAS the threads of the caller, for one large decomposition; results may differ in the last digit."""
+    """Give BLAS the caller's threads for one large decomposition; results may differ in the last digit."""
     with owned():
         n = threads()
         if n == 1 or not _blas.alone:
@@ -128,7 +129,7 @@ class _Blas:
         return self.owners <= 1
 
     def look_again(self) -> None:
-        """Limit libraries that were loaded since; a module that is imported at its first use may bring one."""
+        """Limit libraries that were loaded since; modules that are imported late may bring some."""
         if _found[0] != len(sys.modules):
             with self.lock:
                 self._limit()
@@ -180,7 +181,9 @@ def _numbers(*, by_thread: bool) -> dict[Any, int]:
         modules, found = len(sys.modules), ThreadpoolController().lib_controllers
         _found = modules, found
     openmp = [lib.user_api == "openmp" or getattr(lib, "threading_layer", "") == "openmp" for lib in found]
-    return {lib: int(lib.num_threads or 1) for lib, own in zip(found, openmp, strict=True) if own == by_thread}
+    return {
+        lib: int(lib.num_threads or 1) for lib, own in zip(found, openmp, strict=True) if own == by_thread
+    }
 
 
 def _set(numbers: dict[Any, int]) -> None:

@@ -34,7 +34,7 @@ _PRODUCT_ROWS = 4096
 """Rows of a product with a sparse matrix that a thread computes at a time."""
 
 _EXACT_ROWS = 10_000
-"""Distances to the neighbours of more rows are not computed again in double precision: weights change by 1e-6."""
+"""Distances to the neighbours of more rows stay in single precision: weights change by 1e-6."""
 
 _MOST_STEPS = 10_000
 """Maximum number of diffusion steps."""
