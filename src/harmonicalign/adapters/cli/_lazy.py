@@ -69,7 +69,10 @@ def align_lazily(
     client = connect(scheduler)
     try:
         with run.stages.stage("opening"):
-            rows = {source.name: open_lazy(source.path.resolve(), key) for source in inputs}
+            try:
+                rows = {source.name: open_lazy(source.path.resolve(), key) for source in inputs}
+            except KeyError as error:  # its message says what there is
+                raise ValueError(str(error.args[0])) from error
         model = HarmonicAlignment(random_state=fit.seed, **options)
         with run.stages.stage("fit on the cluster"):
             model.fit(rows, client=client)
