@@ -62,7 +62,7 @@ def test_no_space_is_told_and_nothing_is_left(tmp_path, model, monkeypatch):
 
     path = model.save(tmp_path / "m.npz")
     earlier = path.read_bytes()
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(np.lib.format, "write_array", full)
     with pytest.raises(OSError, match="No space left"):
         model.save(path)
     assert path.read_bytes() == earlier
@@ -73,7 +73,7 @@ def test_interrupted_saving_leaves_nothing(tmp_path, model, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(np, "savez", interrupted)
+    monkeypatch.setattr(np.lib.format, "write_array", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.save(tmp_path / "m.npz")
     assert list(tmp_path.iterdir()) == []

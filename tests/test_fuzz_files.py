@@ -134,7 +134,9 @@ def test_damage_that_the_hdf5_library_does_not_survive(tmp_path, monkeypatch, sc
     from harmonicalign.adapters.io import _scverse
 
     path = io.write(anndata.AnnData(np.eye(4)), tmp_path / "d.h5ad")
-    monkeypatch.setattr(_scverse, "_EXAMINE", script)
+    other = tmp_path / "other.py"
+    other.write_text(script)
+    monkeypatch.setattr(_scverse, "_SURVEY", str(other))
     monkeypatch.setattr(_scverse, "_PATIENCE", 1)
     with pytest.raises(io.DataFileError, match=f"is damaged: the HDF5 library {said}"):
         io.read(path)

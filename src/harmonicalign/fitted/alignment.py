@@ -54,6 +54,8 @@ class FittedAlignment:
         Columns of the two datasets' signals, side by side by link; None where columns correspond as they are.
     signals_given
         Whether signals were given apart from the datasets.
+    known_confidence
+        Confidence of each row, where the data from which it follows are not kept.
     """
 
     model: AlignedModel
@@ -65,6 +67,7 @@ class FittedAlignment:
     parameters: Parameters
     links: tuple[Array, Array] | None = None
     signals_given: bool = False
+    known_confidence: tuple[Array, ...] | None = None
 
     @property
     def keys(self) -> list[Any]:
@@ -109,6 +112,8 @@ class FittedAlignment:
     @cached_property
     def confidence(self) -> tuple[Array, ...]:
         """Confidence of each row, before local shifts."""
+        if self.known_confidence is not None:
+            return self.known_confidence
         found = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
         if found is None:
             found = row_confidence(self.embedding, n_smooth=4, random_state=self.seed)
@@ -148,6 +153,10 @@ class FittedAlignment:
     def in_memory(self) -> FittedAlignment:
         """The alignment itself: its rows are in memory."""
         return self
+
+    def without_data(self) -> FittedAlignment:
+        """The same without the data: it places rows and transfers labels, but cannot correct or grow."""
+        return replace(self, inputs=self.inputs.without_data(), known_confidence=tuple(self.confidence))
 
     def with_signal_names(self, names: list[str] | None) -> FittedAlignment:
         """The same with names of the signals."""
