@@ -196,13 +196,13 @@ def _replaced(frame: DataFrame, pattern: str, by: str) -> DataFrame:
         return wanted.sub(by, value) if isinstance(value, str) else value
 
     out = frame.copy(deep=False)
-    out.columns, out.index = frame.columns.map(one), frame.index.map(one)
     for i, kind in enumerate(frame.dtypes):
         if isinstance(kind, pd.CategoricalDtype):
             if any(one(value) != value for value in kind.categories):
                 out.isetitem(i, frame.iloc[:, i].astype(object).map(one))
         elif kind.kind not in "fiubmM":
             out.isetitem(i, frame.iloc[:, i].map(one))
+    out.columns, out.index = frame.columns.map(one), frame.index.map(one)
     return out
 
 
