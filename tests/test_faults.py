@@ -135,16 +135,52 @@ def test_what_fits_is_planned():
     )
 
 
-def test_limits_of_containers_count(tmp_path, monkeypatch):
-    limit, used = tmp_path / "limit", tmp_path / "used"
-    limit.write_text("3000\n")
-    used.write_text("1000\n")
-    monkeypatch.setattr(memory, "_CGROUPS", ((str(limit), str(used)),))
+@pytest.fixture
+def groups(tmp_path, monkeypatch):
+    """Control groups of both versions in a folder of their own, and this process in one of each."""
+    roots = tmp_path / "two", tmp_path / "one"
+    known = [(root, *rest) for root, (_, *rest) in zip(roots, memory._CGROUPS, strict=True)]
+    monkeypatch.setattr(memory, "_CGROUPS", known)
+    membership = tmp_path / "membership"
+    membership.write_text("4:cpu,memory:/jobs/mine\n1:cpu:/\n0::/slice/mine.scope\n")
+    monkeypatch.setattr(memory, "_MEMBERSHIP", membership)
+
+    def group(version, path, limit, used, reclaimable=None):
+        folder = roots[2 - version] / path
+        folder.mkdir(parents=True, exist_ok=True)
+        (_, _, limit_file, used_file, name) = known[2 - version]
+        (folder / limit_file).write_text(f"{limit}\n")
+        (folder / used_file).write_text(f"{used}\n")
+        if reclaimable is not None:
+            (folder / "memory.stat").write_text(f"anon 5\n{name} {reclaimable}\n")
+
+    return group
+
+
+@pytest.mark.parametrize(("version", "own"), [(2, "slice/mine.scope"), (1, "jobs/mine")])
+def test_limits_of_containers_count(groups, version, own):
+    free = memory.available_bytes()
+    assert free > 2**20
+    groups(version, "", 3000, 1000)  # what a container sees of its own group
     assert memory.available_bytes() == 2000
-    limit.write_text("max\n")
+    groups(version, own, 2500, 1000)
+    assert memory.available_bytes() == 1500
+    groups(version, own, 2500, 1000, reclaimable=400)
+    assert memory.available_bytes() == 1900
+    groups(version, own.split("/")[0], 900, 100)
+    assert memory.available_bytes() == 800
+    for path in ("", own, own.split("/")[0]):
+        groups(version, path, "max" if version == 2 else 2**63 - 4096, 1000)
     assert memory.available_bytes() > 2**20
-    used.unlink()
-    assert memory.available_bytes() > 2**20
+
+
+def test_readers_of_files_keep_to_the_limits_of_containers(groups, tmp_path):
+    from harmonicalign.adapters import io
+
+    np.save(tmp_path / "d.npy", np.zeros((100, 100)))
+    groups(2, "", 50_000, 0)
+    with pytest.raises(io.DataFileError, match=r"holds 78\.\d KiB, and 48\.8 KiB of memory are free"):
+        io.read(tmp_path / "d.npy")
 
 
 def test_limits_of_the_process_count():
