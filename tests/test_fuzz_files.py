@@ -30,11 +30,13 @@ def _paths():
     sys.path.remove(str(FUZZ))
 
 
-def outcome_of(name, number):
-    import files
+def outcome_of(name, number, module="files"):
+    from importlib import import_module
+
     from verdict import judge
 
-    outcome, detail = judge(lambda: getattr(files, name)(np.random.default_rng([2, number])))
+    case = getattr(import_module(module), name)
+    outcome, detail = judge(lambda: case(np.random.default_rng([2, number])))
     assert outcome != "violation", detail
 
 
@@ -48,6 +50,18 @@ def test_files_of_data_end_well(number):
 @given(st.integers(0, 2**31))
 def test_files_of_models_end_well(number):
     outcome_of("model_file_case", number)
+
+
+@settings(few, max_examples=25)
+@given(st.integers(0, 2**31))
+def test_files_that_are_meant_to_harm_end_well(number):
+    outcome_of("hostile_file_case", number, "hostile")
+
+
+@settings(few, max_examples=5)
+@given(st.integers(0, 2**31))
+def test_graphs_in_many_pieces_end_well(number):
+    outcome_of("components_case", number, "hostile")
 
 
 @settings(few, max_examples=10)

@@ -1,5 +1,6 @@
 """Model files: what goes in comes out, and nothing else gets in."""
 
+import copy
 import io
 import json
 import os
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from harmonicalign import HarmonicAlignment, load
 from harmonicalign._exceptions import ModelFileError
 from harmonicalign.adapters import storage
 from harmonicalign.adapters.storage import read_tree, write_tree
@@ -583,3 +585,111 @@ def test_arrays_larger_than_their_entry(saved, count):
     with zipfile.ZipFile(saved, "a") as archive:
         archive.writestr("huge.npy", file.getvalue() + bytes(80))
     refused(saved)
+
+
+# --- models of alignments -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def halves():
+    rng = np.random.RandomState(0)
+    rows = np.tanh(rng.randn(90, 3) @ rng.randn(3, 8))
+    return rows[:40], rows[40:80], rows[80:]
+
+
+@pytest.fixture(scope="module", params=["refined", "paper"])
+def model(request, halves):
+    return HarmonicAlignment(method=request.param, random_state=0).fit(halves[:2])
+
+
+def test_what_a_model_without_its_data_can_do(tmp_path, model, halves):
+    x, y, new = halves
+    bare = load(model.save(tmp_path / "m.npz", with_data=False))
+    for rows, dataset in ((x, 0), (y[::-1], 1), (new, 0), (new, 1), (np.vstack([new, y[:3]]), 1)):
+        np.testing.assert_array_equal(bare.transform(rows, dataset=dataset), model.transform(rows, dataset=dataset))
+    for a, b in zip(bare.embedding_ + bare.confidence_, model.embedding_ + model.confidence_, strict=True):
+        np.testing.assert_array_equal(a, b)
+    labels = np.repeat(["a", "b"], 20)
+    for method in ("knn", "diffusion", "svm"):
+        found, expected = (m.transfer(labels, method=method) for m in (bare, model))
+        np.testing.assert_array_equal(found.probabilities, expected.probabilities)
+    np.testing.assert_array_equal(bare.denoise(np.vstack([x, y])).values, model.denoise(np.vstack([x, y])).values)
+    np.testing.assert_array_equal(
+        bare.impute(x, source=0, target=1).values, model.impute(x, source=0, target=1).values
+    )
+    assert bare.joint_.graph.n_rows == 80
+    assert load(bare.save(tmp_path / "again.npz")).transform(new, dataset=0).shape[0] == 10
+
+
+def test_what_a_model_without_its_data_cannot_do(tmp_path, model, halves):
+    bare = load(model.save(tmp_path / "m.npz", with_data=False))
+    message = "needs the data that the model was fitted on, and the model was saved without them; save it with"
+    with pytest.raises(ValueError, match=message):
+        bare.correct()
+    if model.method == "refined":
+        with pytest.raises(ValueError, match=message):
+            bare.add(halves[2])
+    assert bare.fitted_.inputs.datasets[0].shape == (40, 8)
+    with pytest.raises(ValueError, match=message):
+        np.asarray(bare.fitted_.inputs.datasets[0])
+    with pytest.raises(ValueError, match=message):
+        len(bare.fitted_.inputs.signals[1])
+    again = pickle.loads(pickle.dumps(bare))
+    np.testing.assert_array_equal(again.transform(halves[2], dataset=0), bare.transform(halves[2], dataset=0))
+
+
+def test_a_file_without_the_data_does_not_hold_them(tmp_path, halves):
+    x, y, _ = halves
+    model = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, ::-1] * 2, y[:, ::-1] * 2])
+    whole, bare = (
+        model.save(tmp_path / f"{with_data}.npz", with_data=with_data) for with_data in (True, False)
+    )
+    assert bare.stat().st_size < whole.stat().st_size
+
+    def holds(path, rows):
+        with np.load(path) as stored:
+            arrays = [stored[name] for name in stored]
+        return any(a.dtype.kind == "f" and np.isin(rows[:, 0], a).all() for a in arrays)
+
+    assert holds(whole, x)
+    assert holds(whole, y[:, ::-1] * 2)
+    assert not holds(bare, x)
+    assert not holds(bare, (y * 2)[:, ::-1])
+    with pytest.raises(ValueError, match="signals"):
+        load(bare).transform(x, dataset=0)
+    found = load(bare).transform(x, dataset=0, signals=x[:, ::-1] * 2)
+    np.testing.assert_array_equal(found, model.embedding_[0])
+
+
+def test_a_report_of_a_model_without_its_data(tmp_path, model):
+    bare = load(model.save(tmp_path / "m.npz", with_data=False))
+    assert bare.report(tmp_path / "r.html").read_text(encoding="utf-8").rstrip().endswith("</html>")
+
+
+def test_no_array_of_a_model_is_stored_twice(tmp_path, model):
+    with zipfile.ZipFile(model.save(tmp_path / "m.npz")) as archive:
+        contents = [archive.read(name) for name in archive.namelist()]
+    large = [content for content in contents if len(content) > 500]
+    assert len(large) > 5
+    assert len(set(large)) == len(large)
+
+
+@pytest.mark.parametrize("container", ["pandas", "polars", "default", None])
+def test_the_container_of_results_survives(tmp_path, model, halves, container):
+    if container in ("pandas", "polars"):
+        pytest.importorskip(container)
+    chosen = copy.deepcopy(model).set_output(transform=container)
+    again = load(chosen.save(tmp_path / "m.npz"))
+    assert type(again.transform(halves[2], dataset=0)) is type(chosen.transform(halves[2], dataset=0))
+
+
+@pytest.mark.parametrize("container", ["arrow", 5, ["pandas"]])
+def test_containers_that_do_not_exist(tmp_path, model, container):
+    path = model.save(tmp_path / "m.npz")
+
+    def change(header):
+        next(pair for pair in header["tree"]["dict"] if pair[0] == "container")[1] = container
+
+    rewrite(path, change)
+    with pytest.raises(ModelFileError, match="does not hold a whole model"):
+        load(path)

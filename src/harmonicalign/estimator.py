@@ -18,6 +18,7 @@ from harmonicalign.adapters.distributed.inputs import holds_dask, parse_lazy
 from harmonicalign.adapters.storage import Stored, read_alignment, write_alignment
 from harmonicalign.evidence.significance import Significance, false_discovery
 from harmonicalign.fitted.alignment import FittedAlignment
+from harmonicalign.fitted.bare import without_data
 from harmonicalign.fitted.conventions import (
     attribute,
     check_container,
@@ -370,7 +371,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         `correct` and `add` raise an error. Such a file is smaller, but not anonymous.
         """
         fitted, params = self._at_hand(), self.get_params(deep=False)
-        fitted = fitted if with_data else fitted.without_data()
+        fitted = fitted if with_data else without_data(fitted)
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # a generator's state has no meaning in another process
         return write_alignment(path, Stored(params, feature_facts(self), fitted, container_of(self)))

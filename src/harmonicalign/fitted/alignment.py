@@ -18,7 +18,7 @@ from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.parse import Inputs, column_names, parse, position_of
-from harmonicalign.inputs.rows import find_rows
+from harmonicalign.inputs.rows import at_hand, find_rows
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data
 from harmonicalign.method.model import RefinedModel
@@ -112,9 +112,9 @@ class FittedAlignment:
     @cached_property
     def confidence(self) -> tuple[Array, ...]:
         """Confidence of each row, before local shifts."""
-        if self.known_confidence is not None:
-            return self.known_confidence
-        found = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
+        found: Sequence[Array] | None = self.known_confidence
+        if found is None:
+            found = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
         if found is None:
             found = row_confidence(self.embedding, n_smooth=4, random_state=self.seed)
         return tuple(found)
@@ -153,10 +153,6 @@ class FittedAlignment:
     def in_memory(self) -> FittedAlignment:
         """The alignment itself: its rows are in memory."""
         return self
-
-    def without_data(self) -> FittedAlignment:
-        """The same without the data: it places rows and transfers labels, but cannot correct or grow."""
-        return replace(self, inputs=self.inputs.without_data(), known_confidence=tuple(self.confidence))
 
     def with_signal_names(self, names: list[str] | None) -> FittedAlignment:
         """The same with names of the signals."""
@@ -357,7 +353,7 @@ class FittedAlignment:
         if self.links is not None:
             raise ValueError("correct needs signals that correspond column by column; this model has links")
         results = correct(
-            self.inputs.signals,
+            [at_hand(signals) for signals in self.inputs.signals],
             self.joint_coordinates(),
             0 if reference is None else self.position(reference),
             confidence=self.support(),

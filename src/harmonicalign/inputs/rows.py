@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from harmonicalign._typing import Array, Matrix
 from harmonicalign.engines.threads import in_threads
 
-__all__ = ["AbsentRows", "dense_columns", "find_rows", "same_matrix"]
+__all__ = ["AbsentRows", "at_hand", "dense_columns", "find_rows", "same_matrix"]
 
 
 _BLOCK = 1 << 16
@@ -65,6 +65,11 @@ class AbsentRows:
             "this needs the data that the model was fitted on, and the model was saved without them; "
             "save it with_data=True, or fit again"
         )
+
+
+def at_hand(rows: Matrix | AbsentRows) -> Matrix:
+    """The rows themselves; an error that says the fix if they are not kept."""
+    return rows[:] if isinstance(rows, AbsentRows) else rows
 
 
 def find_rows(known: Matrix | AbsentRows, rows: Matrix) -> Array:

@@ -1,0 +1,34 @@
+"""A fitted alignment without the data that it was fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from harmonicalign.fitted.alignment import FittedAlignment
+from harmonicalign.method.model import RefinedModel
+from harmonicalign.paper.harmonics import Harmonics
+
+__all__ = ["without_data"]
+
+
+def without_data(fitted: FittedAlignment) -> FittedAlignment:
+    """The same without the data: it places rows and transfers labels, but cannot correct or grow.
+
+    The published method places rows by their neighbours among the principal components of the data, which
+    stay; they are the data themselves where these have too few columns to be reduced.
+    """
+    model = fitted.model
+    if isinstance(model, RefinedModel):
+        pairs = {
+            i: replace(pair, alignment=replace(pair.alignment, harmonics=_bare(pair.alignment.harmonics)))
+            for i, pair in model.pairs.items()
+        }
+        model = replace(model, harmonics=_bare(model.harmonics), pairs=pairs)
+    confidence = tuple(fitted.confidence)
+    return replace(fitted, model=model, inputs=fitted.inputs.without_data(), known_confidence=confidence)
+
+
+def _bare(harmonics: Iterable[Harmonics]) -> tuple[Harmonics, ...]:
+    """Harmonics whose graphs do not hold the rows that they are built on."""
+    return tuple(replace(h, graph=replace(h.graph, rows=None)) for h in harmonics)
