@@ -103,6 +103,20 @@ def test_plans_are_near_what_was_measured(method, rows, k, measured):
     assert 0.9 * measured < planned < max(1.5 * measured, 260)
 
 
+@pytest.mark.parametrize(
+    ("method", "rows", "width", "signals", "measured"),
+    [("refined", 3000, 50, 3000, 385), ("paper", 3000, 50, 50, 291)],
+)
+def test_plans_of_wide_data_are_near_what_was_measured(method, rows, width, signals, measured):
+    """Memory in MiB of fits of data with many columns, and of data of which each row comes thirty times."""
+    k = 100 if method == "paper" else 50
+    neighbours = [rows // 25] * 2 if method == "paper" else [15] * 2
+    planned = memory.planned_bytes(
+        [rows] * 2, [width] * 2, [k] * 2, neighbours, method=method, n_signals=signals
+    )
+    assert measured / 1.5 < planned / 2**20 < 1.5 * measured
+
+
 def test_plans_grow_with_what_they_are_of():
     assert plan(200_000) > plan(100_000)
     assert plan(9000, "paper") > 3 * plan(4500, "paper")

@@ -190,7 +190,10 @@ def test_inputs_are_not_replaced_though_forced(inputs, target, said):
     sources = [inputs / "in.csv", inputs / "in.zarr"]
     with pytest.raises(io.DataFileError, match=said + r".*allow overwriting inputs"):
         io.check_target(inputs / target, force=True, sources=sources)
-    with pytest.raises(io.DataFileError, match=said), io.replacing(inputs / target, force=True, sources=sources):
+    with (
+        pytest.raises(io.DataFileError, match=said),
+        io.replacing(inputs / target, force=True, sources=sources),
+    ):
         pass
     io.check_target(inputs / target, force=True, sources=sources, over_sources=True)
     assert io.check_target(inputs / "new.csv", sources=sources) == inputs / "new.csv"

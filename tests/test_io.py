@@ -225,7 +225,9 @@ def test_packed_text_is_told_by_content(tmp_path):
 def test_text_that_unpacks_beyond_memory(tmp_path, monkeypatch):
     (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 300_000))
     monkeypatch.setattr(_limits, "available_bytes", lambda: 100_000)
-    with pytest.raises(DataFileError, match=r"unpacks to more than the 97\.7 KiB of free memory can hold as a table"):
+    with pytest.raises(
+        DataFileError, match=r"unpacks to more than the 97\.7 KiB of free memory can hold as a table"
+    ):
         io.read(tmp_path / "d.csv.gz")
 
 

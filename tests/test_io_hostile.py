@@ -53,7 +53,9 @@ def test_numbers_stored_in_another_file(tmp_path, victim):
     secret = tmp_path / "secret"
     secret.write_bytes(np.arange(36.0).tobytes())
     path = replaced(victim, lambda f: f.create_dataset("X", (6, 6), "f8", external=[(str(secret), 0, 288)]))
-    with pytest.raises(DataFileError, match=r"would read other files of this machine: /X is stored in .*secr"):
+    with pytest.raises(
+        DataFileError, match=r"would read other files of this machine: /X is stored in .*secr"
+    ):
         io.read(path)
     np.testing.assert_array_equal(io.read(path, trusted=True).X.ravel(), np.arange(36))
 
@@ -109,7 +111,9 @@ def test_links_in_a_zarr_store(tmp_path, what):
     moved = chunk if what == "chunk" else store / "X"
     shutil.move(moved, tmp_path / "elsewhere")
     moved.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DataFileError, match=r"read other files of this machine: X.* is a link to .*elsewhere"):
+    with pytest.raises(
+        DataFileError, match=r"read other files of this machine: X.* is a link to .*elsewhere"
+    ):
         io.read(store)
     np.testing.assert_array_equal(io.read(store, trusted=True).X, np.eye(6))
     # The store itself may be reached through a link.
@@ -303,7 +307,20 @@ def test_names_of_rows_are_measured_too(folder, monkeypatch):
 
 # --- formulas -----------------------------------------------------------------------------------------------
 
-FORMULAS = ["=cmd|' /C calc'!A0", "@SUM(A1)", "+1+1", "-2+3", "-x", "\t=1", "'=1", "''+x", "=", "-", "+", "5'-x"]
+FORMULAS = [
+    "=cmd|' /C calc'!A0",
+    "@SUM(A1)",
+    "+1+1",
+    "-2+3",
+    "-x",
+    "\t=1",
+    "'=1",
+    "''+x",
+    "=",
+    "-",
+    "+",
+    "5'-x",
+]
 
 
 def test_texts_that_a_spreadsheet_would_run(tmp_path):

@@ -606,14 +606,18 @@ def test_what_a_model_without_its_data_can_do(tmp_path, model, halves):
     x, y, new = halves
     bare = load(model.save(tmp_path / "m.npz", with_data=False))
     for rows, dataset in ((x, 0), (y[::-1], 1), (new, 0), (new, 1), (np.vstack([new, y[:3]]), 1)):
-        np.testing.assert_array_equal(bare.transform(rows, dataset=dataset), model.transform(rows, dataset=dataset))
+        np.testing.assert_array_equal(
+            bare.transform(rows, dataset=dataset), model.transform(rows, dataset=dataset)
+        )
     for a, b in zip(bare.embedding_ + bare.confidence_, model.embedding_ + model.confidence_, strict=True):
         np.testing.assert_array_equal(a, b)
     labels = np.repeat(["a", "b"], 20)
     for method in ("knn", "diffusion", "svm"):
         found, expected = (m.transfer(labels, method=method) for m in (bare, model))
         np.testing.assert_array_equal(found.probabilities, expected.probabilities)
-    np.testing.assert_array_equal(bare.denoise(np.vstack([x, y])).values, model.denoise(np.vstack([x, y])).values)
+    np.testing.assert_array_equal(
+        bare.denoise(np.vstack([x, y])).values, model.denoise(np.vstack([x, y])).values
+    )
     np.testing.assert_array_equal(
         bare.impute(x, source=0, target=1).values, model.impute(x, source=0, target=1).values
     )
@@ -623,7 +627,9 @@ def test_what_a_model_without_its_data_can_do(tmp_path, model, halves):
 
 def test_what_a_model_without_its_data_cannot_do(tmp_path, model, halves):
     bare = load(model.save(tmp_path / "m.npz", with_data=False))
-    message = "needs the data that the model was fitted on, and the model was saved without them; save it with"
+    message = (
+        "needs the data that the model was fitted on, and the model was saved without them; save it with"
+    )
     with pytest.raises(ValueError, match=message):
         bare.correct()
     if model.method == "refined":

@@ -240,16 +240,15 @@ def _bytes(array: Array) -> Any:
 
 def _write_entries(file: Any, arrays: Mapping[str, Array]) -> None:
     """Write arrays as `numpy.savez` does, packed where a sample says that this pays."""
-    with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+    with zipfile.ZipFile(file, "w", allowZip64=True, compresslevel=1) as archive:
         for name, array in arrays.items():
-            entry = zipfile.ZipInfo(f"{name}.npy")  # of a fixed date, so that equal models are equal files
             content = _bytes(array)
             start = max(0, len(content) - _SAMPLE) // 2
             sample = bytes(content[start : start + _SAMPLE])
-            if len(zlib.compress(sample, 1)) < _WORTHWHILE * len(sample):
-                entry.compress_type = zipfile.ZIP_DEFLATED
-                entry._compresslevel = 1
-            with archive.open(entry, "w", force_zip64=True) as out:
+            packed = len(zlib.compress(sample, 1)) < _WORTHWHILE * len(sample)
+            archive.compression = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+            # Entries that are opened by name have no date, so that equal models are equal files.
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as out:
                 np.lib.format.write_array(out, array, allow_pickle=False)
 
 

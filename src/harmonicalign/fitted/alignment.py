@@ -55,7 +55,7 @@ class FittedAlignment:
     signals_given
         Whether signals were given apart from the datasets.
     known_confidence
-        Confidence of each row, where the data from which it follows are not kept.
+        Confidence of each row, if the data are not kept.
     """
 
     model: AlignedModel

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.method.model import RefinedModel
+from harmonicalign.paper.align import Alignment
 from harmonicalign.paper.harmonics import Harmonics
 
 __all__ = ["without_data"]
@@ -21,14 +21,18 @@ def without_data(fitted: FittedAlignment) -> FittedAlignment:
     model = fitted.model
     if isinstance(model, RefinedModel):
         pairs = {
-            i: replace(pair, alignment=replace(pair.alignment, harmonics=_bare(pair.alignment.harmonics)))
-            for i, pair in model.pairs.items()
+            i: replace(pair, alignment=_bare_alignment(pair.alignment)) for i, pair in model.pairs.items()
         }
-        model = replace(model, harmonics=_bare(model.harmonics), pairs=pairs)
+        model = replace(model, harmonics=tuple(map(_bare, model.harmonics)), pairs=pairs)
     confidence = tuple(fitted.confidence)
     return replace(fitted, model=model, inputs=fitted.inputs.without_data(), known_confidence=confidence)
 
 
-def _bare(harmonics: Iterable[Harmonics]) -> tuple[Harmonics, ...]:
-    """Harmonics whose graphs do not hold the rows that they are built on."""
-    return tuple(replace(h, graph=replace(h.graph, rows=None)) for h in harmonics)
+def _bare_alignment(alignment: Alignment) -> Alignment:
+    one, other = alignment.harmonics
+    return replace(alignment, harmonics=(_bare(one), _bare(other)))
+
+
+def _bare(harmonics: Harmonics) -> Harmonics:
+    """Harmonics whose graph does not hold the rows that it is built on."""
+    return replace(harmonics, graph=replace(harmonics.graph, rows=None))

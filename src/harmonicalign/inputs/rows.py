@@ -40,7 +40,9 @@ class AbsentRows:
     def of(cls, rows: Matrix) -> Self:
         """What is to be kept of rows."""
         means = np.asarray(rows.mean(axis=0)).ravel()
-        return cls((int(rows.shape[0]), int(rows.shape[1])), means, _hashes(rows, _multipliers(rows.shape[1])))
+        return cls(
+            (int(rows.shape[0]), int(rows.shape[1])), means, _hashes(rows, _multipliers(rows.shape[1]))
+        )
 
     def mean(self, axis: int) -> Array:
         """Means of the columns (axis 0)."""

@@ -25,6 +25,9 @@ _JOINT_ROW = 4600
 _PLANE_ROW = 2300
 """Default method, per row in the projection onto tangent planes: original coordinates, neighbourhoods."""
 
+_SIGNAL = 24
+"""Default method, per landmark and signal: the signals of both sides, and what is made of them."""
+
 _PER_PAIR_KEPT, _PER_PAIR_BUILT = 8, 18
 """Published method, up to 10,000 rows: bytes per pair of rows of a kernel that is kept, or being built."""
 
@@ -93,7 +96,7 @@ def planned_bytes(
     )
     spectra = sum(8 * k * min(size, n_landmarks) for size, k in zip(sizes, n_harmonics, strict=True))
     rows = n * (_JOINT_ROW + (_PLANE_ROW if n <= DEFAULT.tangent_rows else 0)) + beyond
-    return max(_LEAST, _BUFFERS + rows + 3 * spectra + 16 * landmarks * n_signals)
+    return max(_LEAST, _BUFFERS + rows + 3 * spectra + _SIGNAL * landmarks * n_signals)
 
 
 def _paper_bytes(

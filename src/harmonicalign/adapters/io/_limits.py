@@ -24,8 +24,8 @@ _HARMLESS = 256 * 2**20
 """Bytes to which any file may unpack."""
 
 _FIELD_BYTES = 64
-"""Memory that a field of a table takes in pandas beside the text itself: 34 measured for short numbers, more for
-names."""
+"""Memory of a field of a table in pandas beside the text itself: 34 were measured for short numbers; names
+take more."""
 
 _CHUNK = 2**20
 

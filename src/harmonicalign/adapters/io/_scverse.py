@@ -134,11 +134,11 @@ def write_zarr(data: AnnData, path: Path) -> None:
 
 
 def _examine(path: Path, executable: str | None = None, patience: float | None = None) -> dict[str, Any]:
-    """What `survey` finds in a file, found by another process: some damage makes the HDF5 library crash or
-    never return.
+    """What `survey` finds in a file, found by another process.
 
-    `executable` is the interpreter that opens it, by default this one; if there is none, this process does.
-    `patience` is the time limit in seconds, in addition to that for the size of the file.
+    Some damage makes the HDF5 library crash or never return. `executable` is the interpreter that opens the
+    file, by default this one; if there is none, this process does. `patience` is the time limit in seconds,
+    in addition to that for the size of the file.
     """
     executable = sys.executable if executable is None else executable
     limit = (_PATIENCE if patience is None else patience) + path.stat().st_size / _BYTES_PER_SECOND

@@ -114,7 +114,7 @@ class _Walk:
             total += _TEXT_BYTES * numbers + _letters(item)
         elif not item.dtype.hasobject and numbers <= _WHOLE and total <= 8 * _PART_BYTES:
             item[()]
-        return total
+        return int(total)
 
     def virtual(self, item: Any, where: str) -> None:
         """Say where an array of other arrays takes them from; what is missing would read as zeros."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,7 +37,8 @@ _MARKED = r"('*[=+\-@\t\r])(?=.)"
 _FORMULA = rf"(?s)^(?!(?:{_NUMBER})$){_MARKED}"
 """Texts that a spreadsheet takes for a formula, unless they are numbers, and these after apostrophes.
 
-A sign alone, as for a strand of DNA, is none. An apostrophe before such a text makes it text there; `_shown` puts it there and `_stored` takes it away.
+A sign alone, as for a strand of DNA, is none. An apostrophe before such a text makes it text there; `_shown`
+puts it there and `_stored` takes it away.
 """
 
 
@@ -126,7 +127,7 @@ def _promised(metadata: Any) -> int:
             column = group.column(j)
             width = max(8, metadata.schema.column(j).length)
             total += max(column.total_uncompressed_size, 2 * width * max(column.num_values, group.num_rows))
-    return max(total, metadata.num_rows * metadata.num_columns * 8)
+    return int(max(total, metadata.num_rows * metadata.num_columns * 8))
 
 
 def _is_text(pa: Any, kind: Any) -> bool:
@@ -249,7 +250,7 @@ def unpacked(path: Path) -> Iterator[IO[bytes]]:
             yield raw
             return
         with gzip.GzipFile(fileobj=raw) as stream:
-            yield stream
+            yield cast(IO[bytes], stream)
 
 
 def _separator(first: bytes, default: str) -> str:
