@@ -34,10 +34,10 @@ from harmonicalign.inputs.parse import Inputs
 from harmonicalign.inputs.rows import AbsentRows
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.method.config import MethodConfig
-from harmonicalign.method.embed import JointMap
+from harmonicalign.method.embed import Embedding
 from harmonicalign.method.maps import LinearMap
 from harmonicalign.method.memory import available_bytes, told
-from harmonicalign.method.model import AddedRows, RefinedModel
+from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.shifts import LocalShift
 from harmonicalign.method.space import JointSpace
@@ -63,15 +63,14 @@ TYPES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
         AbsentRows,
-        AddedRows,
         Alignment,
         Correspondence,
+        Embedding,
         FittedAlignment,
         Graph,
         Harmonics,
         Inputs,
         Joint,
-        JointMap,
         JointSpace,
         LinearMap,
         LocalShift,
