@@ -50,7 +50,7 @@ from harmonicalign.paper.reduction import Reduction
 
 __all__ = ["TYPES", "Stored", "read_alignment", "read_tree", "write_alignment", "write_tree"]
 
-FORMAT = 10
+FORMAT = 11
 """Raised whenever a file of one version would mean something else, or nothing, to another."""
 
 _HEADER = "header"
@@ -122,7 +122,8 @@ def write_alignment(path: str | os.PathLike[str], stored: Stored) -> Path:
     """Write a fitted alignment to one ``.npz`` file, all of it or nothing."""
     fitted = dataclasses.replace(stored.fitted, inputs=stored.fitted.inputs.without_containers())
     tree = {field.name: getattr(stored, field.name) for field in dataclasses.fields(stored)}
-    tree["fitted"] = fitted
+    # The default's coordinates are those of its model.
+    tree["fitted"] = dataclasses.replace(fitted, embedding=()) if _holds_coordinates(fitted) else fitted
     return write_tree(path, tree, TYPES)
 
 
@@ -130,7 +131,7 @@ def read_alignment(path: str | os.PathLike[str]) -> Stored:
     """Read what `write_alignment` wrote; parts that do not belong together raise `ModelFileError`."""
     tree = read_tree(path, TYPES)
     try:
-        stored = Stored(**tree)
+        stored = _completed(Stored(**tree))
         _check_parts(stored)
         if stored.fitted.metric == "euclidean":
             with np.errstate(all="ignore"):
@@ -141,6 +142,20 @@ def read_alignment(path: str | os.PathLike[str]) -> Stored:
             "it is damaged or was not written by harmonicalign"
         ) from error
     return stored
+
+
+def _holds_coordinates(fitted: FittedAlignment) -> bool:
+    """Whether the model keeps the coordinates of the rows as they are, and need not compute them."""
+    return isinstance(fitted.model, RefinedModel)
+
+
+def _completed(stored: Stored) -> Stored:
+    """The same with the coordinates that the file leaves out."""
+    fitted = stored.fitted
+    if not isinstance(fitted, FittedAlignment) or not _holds_coordinates(fitted) or fitted.embedding != ():
+        return stored
+    filled = dataclasses.replace(fitted, embedding=tuple(fitted.model.coordinates()))
+    return dataclasses.replace(stored, fitted=filled)
 
 
 def _check_parts(stored: Stored) -> None:
