@@ -24,6 +24,7 @@ from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.fitted.parameters import Parameters
+from harmonicalign.inputs.frames import Layout
 from harmonicalign.inputs.parse import Inputs
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.method.config import MethodConfig
@@ -63,6 +64,7 @@ TYPES: dict[str, type] = {
         Joint,
         JointMap,
         JointSpace,
+        Layout,
         LinearMap,
         LocalShift,
         MethodConfig,
@@ -145,6 +147,9 @@ def _check_parts(stored: Stored) -> None:
     lengths = {len(part) for part in (fitted.embedding, inputs.keys, inputs.signals, inputs.containers)}
     if lengths != {n} or len(fitted.model.reductions) != n:
         raise ValueError("its parts are for different numbers of datasets")
+    for layouts in (inputs.layouts, inputs.signal_layouts):
+        if len(layouts) not in (0, n) or not all(isinstance(layout, Layout) for layout in layouts):
+            raise ValueError("the names of its columns are not in the form that they should have")
     for z, data, signals in zip(fitted.embedding, inputs.datasets, inputs.signals, strict=True):
         if z.shape != (data.shape[0], fitted.width) or signals.shape[0] != data.shape[0]:
             raise ValueError("rows of its data and of its coordinates differ in number")

@@ -15,22 +15,39 @@ _BLOCK = 1 << 16
 """Number of entries hashed at once: few enough to stay in the cache."""
 
 
-def find_rows(known: Matrix, rows: Matrix) -> Array:
+def find_rows(known: Matrix, rows: Matrix, *more: tuple[Matrix, Matrix]) -> Array:
     """For every row its index among the `known` rows, or −1; equality is exact, entry by entry.
 
     Rows are matched by a 64-bit hash and then compared. The hash is a sum over the entries to which zeros do
-    not contribute, so sparse and dense rows have the same hash.
+    not contribute, so sparse and dense rows have the same hash. Of rows that are known several times, the one
+    at the same place is taken, if there is one, and otherwise the first.
+
+    Parameters
+    ----------
+    known, rows
+        Known rows; rows to find.
+    *more
+        Further columns of both, which must be equal too.
     """
-    if known.shape[1] != rows.shape[1]:
-        return np.full(rows.shape[0], -1)
-    multipliers = np.random.RandomState(0).randint(1, 2**63, known.shape[1], dtype=np.uint64) | np.uint64(1)
-    hashes, wanted = _hashes(known, multipliers), _hashes(rows, multipliers)
+    pairs = [(known, rows), *more]
+    out = np.full(rows.shape[0], -1)
+    if any(a.shape[1] != b.shape[1] for a, b in pairs):
+        return out
+    random = np.random.RandomState(0)
+    hashes, wanted = np.zeros(known.shape[0], dtype=np.uint64), np.zeros(rows.shape[0], dtype=np.uint64)
+    for a, b in pairs:
+        multipliers = random.randint(1, 2**63, a.shape[1], dtype=np.uint64) | np.uint64(1)
+        hashes, wanted = hashes + _hashes(a, multipliers), wanted + _hashes(b, multipliers)
     order = np.argsort(hashes, kind="stable")
     position = np.searchsorted(hashes[order], wanted)
     candidate = order[np.minimum(position, len(order) - 1)]
+    own = np.arange(min(len(hashes), len(wanted)))
+    own = own[hashes[own] == wanted[own]]
+    candidate[own] = own
     found = np.flatnonzero(hashes[candidate] == wanted)
-    out = np.full(rows.shape[0], -1)
-    equal = _equal_rows(known[candidate[found]], rows[found])
+    equal = np.ones(len(found), dtype=bool)
+    for a, b in pairs:
+        equal &= _equal_rows(a[candidate[found]], b[found])
     out[found[equal]] = candidate[found[equal]]
     return out
 
