@@ -20,7 +20,6 @@ from harmonicalign import AlignmentWarning, HarmonicAlignment
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.method import DEFAULT, memory
 
-
 ONE = pytest.mark.filterwarnings("ignore:there is one dataset:harmonicalign.AlignmentWarning")
 
 
