@@ -101,6 +101,11 @@ def opened(x: Any) -> Any:
     """A table of a known library for a table of any other; everything else stays as it is."""
     if isinstance(x, np.ndarray | list | tuple | Named) or sp.issparse(x):
         return x
+    lazy = hasattr(x, "collect") and not hasattr(x, "to_numpy")
+    if lazy or (hasattr(x, "compute") and hasattr(x, "columns")):
+        raise ValueError(
+            f"a {type(x).__name__} is not in memory; pass what its .collect() or .compute() returns"
+        )
     if hasattr(x, "iloc") and hasattr(x, "to_pandas"):  # from the memory of a GPU, for example
         return x.to_pandas()
     if _library(x) or not any(hasattr(x, name) for name in ("columns", "column_names", "__dataframe__")):
@@ -109,10 +114,6 @@ def opened(x: Any) -> Any:
         return opened(x.to_native())
     if hasattr(x, "__arrow_c_stream__") or hasattr(x, "__dataframe__"):
         return _through_pyarrow(x)
-    if hasattr(x, "collect") or hasattr(x, "compute"):
-        raise ValueError(
-            f"a {type(x).__name__} is not in memory; pass what its .collect() or .compute() returns"
-        )
     return x
 
 

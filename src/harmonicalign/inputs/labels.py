@@ -21,7 +21,7 @@ def is_missing(value: object) -> bool:
     return isinstance(value, float | np.floating) and value != value
 
 
-def label_objects(name: str, labels: Labels) -> list[Any]:
+def label_objects(name: str, labels: Any) -> list[Any]:
     """One plain Python object per row; missing ones are as they were, masked ones are None.
 
     Lists are taken item by item, because numpy would make text of numbers beside text, and of NaN.
@@ -32,9 +32,9 @@ def label_objects(name: str, labels: Labels) -> list[Any]:
         items = labels.tolist() if labels.ndim == 1 else [labels]
     elif hasattr(labels, "to_pylist"):
         items = labels.to_pylist()
-    elif hasattr(labels, "to_list") and hasattr(labels, "dtype"):
+    elif hasattr(labels, "dtype") and not isinstance(labels, np.ndarray | np.generic):
         _refuse_dates(name, getattr(labels.dtype, "kind", ""))
-        items = labels.to_list()
+        items = labels.tolist() if hasattr(labels, "tolist") else labels.to_list()
     else:
         array = np.asarray(labels)
         _refuse_dates(name, array.dtype.kind)
