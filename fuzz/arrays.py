@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matrices import any_matrix, clean_rows, contained, pair_of_rows
+from matrices import any_matrix, clean_rows, contained, contained_alike, pair_of_rows
 from verdict import Violation, check_finite
 
 import harmonicalign as ha
@@ -149,10 +149,10 @@ def _inputs(rng: Rng) -> tuple[Any, dict[str, Any]]:
                 batch[0] = np.nan
         return contained(rng, stacked[order]), {"batch": batch}
     if draw < 0.42:
-        return {f"d{i}": contained(rng, p) for i, p in enumerate(parts)}, options
+        return {f"d{i}": p for i, p in enumerate(contained_alike(rng, parts))}, options
     if draw < 0.55:  # signals of their own
         shared = int(rng.integers(1, 8))
-        signals: list[Any] = [contained(rng, clean_rows(rng, len(p), shared)) for p in parts]
+        signals = contained_alike(rng, [clean_rows(rng, len(p), shared) for p in parts])
         if rng.random() < 0.2:
             signals = signals[:-1]
         return [contained(rng, p) for p in parts], {"signals": signals}
@@ -194,7 +194,7 @@ def _inputs(rng: Rng) -> tuple[Any, dict[str, Any]]:
             ]
             links = bad[rng.integers(len(bad))]
         return [parts[0], other], {"links": links}
-    return [contained(rng, p) for p in parts], options
+    return contained_alike(rng, parts), options
 
 
 def _check_fit(estimator: Any) -> None:

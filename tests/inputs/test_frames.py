@@ -6,9 +6,11 @@ import pytest
 import scipy.sparse as sp
 from samples import sample
 
-from harmonicalign import HarmonicAlignment
+from harmonicalign import HarmonicAlignment, align, harmonics, kernel_graph, multi_align
 from harmonicalign.inputs.frames import Named, layout_of, names_of, numbers_of, part_of
 from harmonicalign.inputs.validate import check_rows
+from harmonicalign.metrics import knn_label_agreement
+from harmonicalign.uses.correct import correct
 
 NAMES = [f"gene{i}" for i in range(26)]
 TURNED = [NAMES[i] for i in np.random.RandomState(1).permutation(26)]
@@ -285,6 +287,33 @@ def test_denoised_and_imputed_tables_keep_names_and_row_labels(model, frames):
     assert guess.index.equals(y.index)
     assert guess.columns.tolist() == ["gene7"]
     assert isinstance(model.impute(x[["gene7"]].to_numpy(), source=0, target=1).values, np.ndarray)
+
+
+def test_linked_signals_are_found_by_name(frames):
+    rows = [frame.to_numpy() @ np.random.RandomState(3).randn(26, 5) for frame in frames]
+    signals = [frames[0], frames[1].add_prefix("protein_")]
+    model = fit(
+        "refined", rows, signals=signals, links=np.array([[a == b for b in TURNED] for a in NAMES], float)
+    )
+    new, shown = rows[1] + 0.01, signals[1] + 0.01
+    expected = model.transform(new, dataset=1, signals=shown.to_numpy())
+    turned = shown[shown.columns[::-1]]
+    same(model.transform(new, dataset=1, signals=turned), expected)
+
+
+def test_functions_that_match_by_position_refuse_other_orders(frames):
+    x, y = frames
+    message = "the same columns in different orders, and are matched by position"
+    bases = [harmonics(kernel_graph(frame.to_numpy())) for frame in frames]
+    for call in (
+        lambda: align(*bases, x, y),
+        lambda: multi_align(bases, [x, y]),
+        lambda: correct([x, y], [h.phi[:, :5] for h in bases]),
+        lambda: knn_label_agreement(x, [0, 1] * 30, y, [0, 1] * 35),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    same(align(*bases, x, y[NAMES]).rotation, align(*bases, x.to_numpy(), y[NAMES].to_numpy()).rotation)
 
 
 # --- names of rows ------------------------------------------------------------------------------------------

@@ -177,8 +177,7 @@ class FittedAlignment:
 
     def place_all(self, X: Any, signals: Any = None) -> tuple[Inputs, list[Array]]:
         """Rows of every dataset, in one of the forms of `HarmonicAlignment.fit`, and their coordinates."""
-        # Rows are matched with those of the fit, dataset by dataset, not with each other.
-        inputs = parse(X, signals=signals, corresponding=False)
+        inputs = parse(X, signals=signals, corresponding=False)  # rows are matched with those of the fit
         if inputs.keys != self.inputs.keys:
             raise ValueError(
                 f"transform got the datasets {inputs.keys}, the model knows {self.inputs.keys}; "
@@ -255,10 +254,7 @@ class FittedAlignment:
         if self.model.method == "paper":
             # The published method places rows by their own columns alone.
             if signals is not None:
-                raise ValueError(
-                    "signals are not used where method='paper' places rows, which is by their own columns; "
-                    "drop signals"
-                )
+                raise ValueError("signals are not used where method='paper' places rows; drop signals")
             return rows, []
         if signals is None:
             if self.signals_given:
@@ -327,9 +323,8 @@ class FittedAlignment:
         known = list(given.values())
         if hold_values([self.keys[i] for i in sources], known, threshold):
             return transfer_values(places, known, new, **common)
-        return transfer_labels(
-            places, known, new, support=self.support()[goal], threshold=threshold, **common
-        )
+        common |= {"support": self.support()[goal], "threshold": threshold}
+        return transfer_labels(places, known, new, **common)
 
     def correct(self, /, reference: Any = None, **options: Any) -> Any:
         """Signals of every dataset, corrected to match a reference dataset, in original units.

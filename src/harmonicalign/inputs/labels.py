@@ -55,6 +55,9 @@ def batch_codes(name: str, batch: Labels, n: int, of: str) -> tuple[list[Hashabl
     shape = (len(batch),) if isinstance(batch, list | tuple) else np.asarray(batch).shape
     if len(shape) != 1 or shape[0] != n:
         raise ValueError(f"{name} has shape {shape} but {of} has {n} rows; give one label per row")
+    if type(batch) is np.ndarray and batch.dtype.kind in "iubU":
+        names, codes = np.unique(batch, return_inverse=True)
+        return names.tolist(), codes
     items = label_objects(name, batch)
     if missing := sum(map(is_missing, items)):
         raise ValueError(

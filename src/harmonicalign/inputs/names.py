@@ -12,7 +12,7 @@ import numpy as np
 from harmonicalign._typing import Matrix
 from harmonicalign.inputs.frames import Layout, names_of, part_of
 
-__all__ = ["columns_like", "match_by_name", "refuse_unnamed"]
+__all__ = ["columns_like", "match_by_name", "refuse_other_orders", "refuse_unnamed"]
 
 logger = logging.getLogger("harmonicalign")
 
@@ -120,6 +120,18 @@ def columns_like(
             f"{name} has the column(s) {', '.join(extra[:5])} that {whose} was not fitted with; drop them"
         )
     return x if given == wanted else part_of(x, columns=[number[column] for column in wanted])
+
+
+def refuse_other_orders(name: str, tables: Sequence[Any]) -> None:
+    """Refuse tables with the same columns in different orders, where columns are matched by position."""
+    columns = [names_of(table) for table in tables]
+    for names in columns:
+        first = columns[0]
+        if first is not None and names is not None and names != first and sorted(names) == sorted(first):
+            raise ValueError(
+                f"{name} have the same columns in different orders, and are matched by position; put them "
+                "into one order, for example y[x.columns]"
+            )
 
 
 def refuse_unnamed(name: str, x: Any, names: Sequence[str]) -> None:

@@ -77,7 +77,8 @@ class Inputs:
     def more_signals(self, i: int, x: Matrix) -> Matrix:
         """Signals of more rows of dataset i, by the same rule: by name, or in that dataset's own order."""
         whose, own = f"dataset {self.keys[i]!r}", self.signal_layout(i).names
-        return check_data("signals", columns_like("signals", x, own, self.signal_names, whose))
+        wanted = own if self.signal_names is None else self.signal_names
+        return check_data("signals", columns_like("signals", x, own, wanted, whose))
 
     def new_signals(self, x: Matrix) -> Matrix:
         """Signals of a new dataset, which has no order of its own that an array could follow."""
