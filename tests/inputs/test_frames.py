@@ -1,12 +1,15 @@
 """Names travel with data: whatever a table is of, and in whatever order its columns come."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 from samples import sample
 
-from harmonicalign import HarmonicAlignment, align, harmonics, kernel_graph, multi_align
+from harmonicalign import HarmonicAlignment, ModelFileError, align, harmonics, kernel_graph, multi_align
+from harmonicalign.adapters import storage
 from harmonicalign.inputs.frames import Named, layout_of, names_of, numbers_of, part_of
 from harmonicalign.inputs.validate import check_rows
 from harmonicalign.metrics import knn_label_agreement
@@ -336,6 +339,8 @@ def test_rows_in_another_order_are_refused(model, frames):
     batch = pd.Series(["a"] * 60 + ["b"] * 70, index=stack.index)
     with pytest.raises(ValueError, match=message.format("batch", "X")):
         fit("paper", stack, batch=batch.sample(frac=1, random_state=0))
+    with pytest.raises(ValueError, match=message.format("signals", "X")):
+        fit("paper", stack, batch=batch.to_numpy(), signals=stack.iloc[::-1])
     fit("paper", stack, batch=batch.reset_index(drop=True))  # other labels say nothing
     assert len(model.transfer(labels).labels) == 70
     assert len(model.transfer(labels.to_numpy()[::-1]).labels) == 70
@@ -347,3 +352,22 @@ def test_layouts_that_are_stored_hold_text_and_numbers(frames):
     assert stored.index.tolist() == frames[0].index.tolist()
     dates = frames[0].set_index(pd.date_range("2020-01-01", periods=60))
     assert layout_of(dates).storable().index is None
+
+
+def test_a_model_file_whose_names_do_not_fit_is_refused(model, tmp_path):
+    path = model.save(tmp_path / "model.npz")
+    stored = storage.read_alignment(path)
+    inputs = stored.fitted.inputs
+    own = inputs.layouts
+    for change in (
+        {"layouts": own[:1]},
+        {"layouts": [own[0], replace(own[1], names=own[1].names[1:])]},
+        {"layouts": [own[0], 5]},
+        {"signal_layouts": [own[0], replace(own[1], names=["other", *own[1].names[1:]])]},
+        {"signal_layouts": [own[0], replace(own[1], names="gene1")]},
+    ):
+        fitted = replace(stored.fitted, inputs=replace(inputs, **change))
+        tree = {"params": stored.params, "features": stored.features, "fitted": fitted}
+        storage.write_tree(path, tree, storage.TYPES)
+        with pytest.raises(ModelFileError, match="does not hold a whole model"):
+            HarmonicAlignment.load(path)

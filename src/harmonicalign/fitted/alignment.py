@@ -207,7 +207,8 @@ class FittedAlignment:
         if signals is None and self.signals_given:
             raise ValueError("the model was fitted with signals=…; give those of the new dataset too")
         rows = check_data("X", X, min_rows=3)
-        shared = self.inputs.new_signals(X if signals is None else signals)
+        given = ("X", X) if signals is None else ("signals", signals)
+        shared = self.inputs.new_signals(*given)
         expected = self.inputs.signals[0].shape[1]
         if shared.shape != (rows.shape[0], expected):
             raise ValueError(
@@ -218,7 +219,7 @@ class FittedAlignment:
         known = self.inputs.datasets, self.inputs.signals
         model = cast(RefinedModel, self.model)
         grown = self.parameters.grow(model, known, (rows, shared), settings, self.seed)
-        layouts = layout_of(X), layout_of(X if signals is None else signals)
+        layouts = layout_of(X), layout_of(given[1])
         return replace(
             self,
             model=grown,

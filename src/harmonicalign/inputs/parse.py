@@ -80,11 +80,11 @@ class Inputs:
         wanted = own if self.signal_names is None else self.signal_names
         return check_data("signals", columns_like("signals", x, own, wanted, whose))
 
-    def new_signals(self, x: Matrix) -> Matrix:
+    def new_signals(self, name: str, x: Matrix) -> Matrix:
         """Signals of a new dataset, which has no order of its own that an array could follow."""
         if any(layout.names is not None and not layout.is_numbered for layout in self.signal_layouts):
-            refuse_unnamed("X", x, self.signal_names or [])
-        return check_data("signals", columns_like("signals", x, None, self.signal_names, "the model"))
+            refuse_unnamed(name, x, self.signal_names or [])
+        return check_data(name, columns_like(name, x, None, self.signal_names, "the model"))
 
     def with_dataset(
         self, key: Hashable, dataset: Matrix, signals: Matrix, layouts: tuple[Layout, Layout]
@@ -173,6 +173,8 @@ def parse(
     shared = containers
     if signals is not None:
         shared = _split_like(signals, form, keys, rows, [d.shape[0] for d in datasets])
+        if form == "stacked":
+            check_row_labels("signals", signals, layout_of(x).index, "X")
         for key, s, layout in zip(keys, shared, layouts, strict=True):
             check_row_labels("signals", s, layout.index, _label(form, key))
     signal_layouts = [layout_of(s) for s in shared] if given else layouts
