@@ -28,9 +28,9 @@ from harmonicalign.inputs.frames import Layout
 from harmonicalign.inputs.parse import Inputs
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.method.config import MethodConfig
-from harmonicalign.method.embed import JointMap
+from harmonicalign.method.embed import Embedding
 from harmonicalign.method.maps import LinearMap
-from harmonicalign.method.model import AddedRows, RefinedModel
+from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.shifts import LocalShift
 from harmonicalign.method.space import JointSpace
@@ -54,15 +54,14 @@ _MODELS = {cls.__name__: cls for cls in (PaperModel, RefinedModel)}
 TYPES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
-        AddedRows,
         Alignment,
         Correspondence,
+        Embedding,
         FittedAlignment,
         Graph,
         Harmonics,
         Inputs,
         Joint,
-        JointMap,
         JointSpace,
         Layout,
         LinearMap,
