@@ -5,7 +5,7 @@ Functions compute; the class remembers what they need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -169,11 +169,18 @@ class FittedAlignment:
         signals
             Their signals, if the fit was given signals apart from the datasets.
         """
-        return self._placed(i, X, signals, self.model.place, self.embedding)
-
-    def place_jointly(self, i: int, X: Any, signals: Any = None) -> Array:
-        """Joint coordinates of rows of dataset i; parameters as in `place`."""
-        return self._placed(i, X, signals, self.model.place_jointly, self.joint_coordinates())
+        if self.metric != "euclidean":
+            raise ValueError(f"transform needs rows, but the model was fitted with metric={self.metric!r}")
+        rows, known = self.inputs.more_rows(i, X), self.inputs.datasets[i]
+        if rows.shape[1] != known.shape[1]:
+            raise ValueError(
+                f"X has {rows.shape[1]} features; dataset {self.keys[i]!r} was fitted with {known.shape[1]}"
+            )
+        shared, own = self._shared(i, X, rows, signals)
+        out = self.model.place(i, rows, shared)
+        found = find_rows(known, rows, *own)
+        out[found >= 0] = self.embedding[i][found[found >= 0]]
+        return out
 
     def place_all(self, X: Any, signals: Any = None) -> tuple[Inputs, list[Array]]:
         """Rows of every dataset, in one of the forms of `HarmonicAlignment.fit`, and their coordinates."""
@@ -227,28 +234,6 @@ class FittedAlignment:
             embedding=(*self.embedding, grown.coordinates()[-1]),
             settings=self.settings.joined_by(settings),
         )
-
-    def _placed(
-        self,
-        i: int,
-        X: Any,
-        signals: Any,
-        by: Callable[[int, Any, Any], Array],
-        fitted: Sequence[Array],
-    ) -> Array:
-        """Where a function of the model puts rows of dataset i; rows of the fit keep their place."""
-        if self.metric != "euclidean":
-            raise ValueError(f"transform needs rows, but the model was fitted with metric={self.metric!r}")
-        rows, known = self.inputs.more_rows(i, X), self.inputs.datasets[i]
-        if rows.shape[1] != known.shape[1]:
-            raise ValueError(
-                f"X has {rows.shape[1]} features; dataset {self.keys[i]!r} was fitted with {known.shape[1]}"
-            )
-        shared, own = self._shared(i, X, rows, signals)
-        out = by(i, rows, shared)
-        found = find_rows(known, rows, *own)
-        out[found >= 0] = fitted[i][found[found >= 0]]
-        return out
 
     def _shared(self, i: int, X: Any, rows: Any, signals: Any) -> tuple[Any, list[tuple[Any, Any]]]:
         """Signals of more rows of dataset i; and known and new ones, if they are not columns of the rows."""

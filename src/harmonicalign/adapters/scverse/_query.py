@@ -166,11 +166,10 @@ def _new(part: Part, model: HarmonicAlignment, reading: _Reading, key: Any) -> _
 def _more(part: Part, model: HarmonicAlignment, reading: _Reading, dataset: Any) -> _Mapped:
     """The query as more rows of a dataset that the model knows."""
     rows, shown = _named(model, *_known_dataset(part, model, reading, dataset))
-    z = model.transform(rows, dataset=dataset, signals=shown)
     fitted = model.fitted_.at_hand()
-    joint = fitted.place_jointly(fitted.position(dataset), rows, shown)
-    support = _support(fitted.joint_coordinates(), joint, fitted.seed)
-    return _Mapped(model, z, joint, support, support, model.significance_)
+    z = fitted.place(fitted.position(dataset), rows, shown)
+    support = _support(fitted.embedding, z, fitted.seed)
+    return _Mapped(model, z, z, support, support, model.significance_)
 
 
 def _named(model: HarmonicAlignment, rows: Matrix, signals: Matrix) -> tuple[Any, Named]:
