@@ -133,8 +133,6 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     >>> pair = load_digits_pair(preserved=0.5, n_x=200, n_y=200, random_state=0)
     >>> model = HarmonicAlignment(random_state=0)
     >>> zx, zy = model.fit_transform([pair.x, pair.y])
-    >>> zx.shape == zy.shape
-    True
     >>> bool(model.significance_.p < 0.01)
     True
     """
@@ -267,12 +265,13 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         Parameters
         ----------
         X
-            Rows of one dataset; or, without `dataset`, a list or dict of rows for every dataset.
+            Rows of one dataset; or, without `dataset`, a list or dict of rows for every dataset. Tables are
+            matched by name; arrays have the columns of that dataset in its own order.
         dataset
             Which dataset the rows belong to: its position, key or batch label. May be left out if
             the model was fitted on one dataset.
         signals
-            Signals of the rows, if `fit` was given separate signals.
+            Signals of the rows, if `fit` was given separate signals, by the same rule.
 
         Returns
         -------
@@ -352,8 +351,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             Aligned coordinates of the new rows. The model then includes the dataset; if the call is
             interrupted, it stays as it was.
         """
-        grown = self._at_hand().with_dataset(X, key=key, signals=signals)
-        self.fitted_ = grown
+        self.fitted_ = grown = self._at_hand().with_dataset(X, key=key, signals=signals)
         return grown.embedding[-1]
 
     def in_memory(self) -> Self:
@@ -387,9 +385,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         """Read a model that `save` wrote. Nothing in the file is executed."""
         stored = read_alignment(path)
         model = cls(**stored.params)
-        model.fitted_ = stored.fitted
-        for name, value in stored.features.items():
-            setattr(model, name, value)
+        vars(model).update(stored.features, fitted_=stored.fitted)
         return model
 
     def _at_hand(self) -> FittedAlignment:
