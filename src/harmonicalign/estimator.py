@@ -385,7 +385,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         """Read a model that `save` wrote. Nothing in the file is executed."""
         stored = read_alignment(path)
         model = cls(**stored.params)
-        vars(model).update(stored.features, fitted_=stored.fitted)
+        model.__dict__.update(stored.features, fitted_=stored.fitted)
         return model
 
     def _at_hand(self) -> FittedAlignment:
