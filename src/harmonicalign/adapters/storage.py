@@ -30,6 +30,7 @@ from harmonicalign.evidence.significance import Significance
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.fitted.conventions import check_container
 from harmonicalign.fitted.parameters import Parameters
+from harmonicalign.inputs.frames import Layout
 from harmonicalign.inputs.parse import Inputs
 from harmonicalign.inputs.rows import AbsentRows
 from harmonicalign.inputs.settings import Settings
@@ -72,6 +73,7 @@ TYPES: dict[str, type] = {
         Inputs,
         Joint,
         JointSpace,
+        Layout,
         LinearMap,
         LocalShift,
         MethodConfig,
@@ -181,11 +183,28 @@ def _check_parts(stored: Stored) -> None:
     lengths = {len(part) for part in (fitted.embedding, inputs.keys, inputs.signals, inputs.containers)}
     if lengths != {n} or len(fitted.model.reductions) != n:
         raise ValueError("its parts are for different numbers of datasets")
+    _check_names(inputs)
     for z, data, signals in zip(fitted.embedding, inputs.datasets, inputs.signals, strict=True):
         if z.shape != (data.shape[0], fitted.width) or signals.shape[0] != data.shape[0]:
             raise ValueError("rows of its data and of its coordinates differ in number")
         if z.dtype.kind != "f" or not np.isfinite(z).all():
             raise ValueError("its coordinates are not finite numbers")
+
+
+def _check_names(inputs: Inputs) -> None:
+    """Check that names of columns are those of the data and of the signals."""
+    for layouts, matrices in ((inputs.layouts, inputs.datasets), (inputs.signal_layouts, None)):
+        if len(layouts) not in (0, len(inputs.datasets)):
+            raise ValueError("its names of columns are for another number of datasets")
+        for i, layout in enumerate(layouts):
+            if not isinstance(layout, Layout) or not isinstance(layout.names, list | None):
+                raise ValueError("its names of columns are of another type")
+            if layout.names is None:
+                continue
+            if matrices is not None and len(layout.names) != matrices[i].shape[1]:
+                raise ValueError("its data and the names of its columns differ in number")
+            if matrices is None and not set(inputs.signal_names or []) <= set(layout.names):
+                raise ValueError("its signals are not among its columns")
 
 
 def _try_out(fitted: FittedAlignment) -> None:

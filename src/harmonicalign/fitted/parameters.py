@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
+from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._progress import Progress
 from harmonicalign._typing import Array
 from harmonicalign.engines.devices import resolve as resolve_device
@@ -62,6 +66,13 @@ class Parameters:
     device: str
     config: MethodConfig | None
     n_components: int | str = "auto"
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Parameters:
+        """Parameters of an estimator that decide on the result, checked."""
+        parameters = cls(**{k: v for k, v in given.items() if k not in ("random_state", "verbose")})
+        parameters.check()
+        return parameters
 
     def check(self) -> None:
         """Refuse values that do not exist, and parameters that the method does not use."""
@@ -247,14 +258,48 @@ def anchor_pairs(
         if len(keys) != 2:
             raise ValueError("anchors for more than two datasets must be a dict: {(dataset, dataset): pairs}")
         anchors = {(keys[0], keys[1]): anchors}
-    out = {}
+    out: dict[tuple[int, int], Array] = {}
     for pair, pairs in anchors.items():
-        if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
+        if not isinstance(pair, tuple) or len(pair) != 2:
             raise ValueError(f"anchors has the key {pair!r}; expected two datasets, (dataset, dataset)")
         i, j = (position_of(key, keys, "anchors") for key in pair)
+        if i == j:
+            raise ValueError(f"anchors has the key {pair!r}; expected two datasets, (dataset, dataset)")
         known_pairs(pairs, sizes[i], sizes[j])
-        out[i, j] = np.asarray(pairs)
+        rows = np.asarray(pairs)
+        if (j, i) in out:
+            i, j, rows = j, i, rows[:, ::-1]
+        out[i, j] = np.vstack([out[i, j], rows]) if (i, j) in out else rows
+    _mention_contradictions(out, keys, sizes)
     return out
+
+
+def _mention_contradictions(
+    anchors: dict[tuple[int, int], Array], keys: Sequence[Any], sizes: Sequence[int]
+) -> None:
+    """Warn if known pairs say, one after another, that two rows of one dataset are the same."""
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    pairs = [rows + starts[[i, j]] for (i, j), rows in anchors.items() if len(rows)]
+    if not pairs:
+        return
+    x, y = np.vstack(pairs).T
+    graph = sp.csr_matrix((np.ones(len(x)), (x, y)), shape=(starts[-1],) * 2)
+    rows = np.unique(np.concatenate([x, y]))
+    group = connected_components(graph, directed=False)[1][rows]
+    dataset = np.searchsorted(starts, rows, side="right") - 1
+    claims = group * len(keys) + dataset
+    _, first, number, counts = np.unique(claims, return_index=True, return_inverse=True, return_counts=True)
+    if (counts > 1).any():
+        which = int(np.argmax(counts > 1))
+        same, i = rows[number == which][:3], dataset[first[which]]
+        warnings.warn(
+            f"anchors contradict each other: they join rows {', '.join(map(str, same - starts[i]))} of "
+            f"dataset {keys[i]!r} through the same rows of other datasets, and so for "
+            f"{int((counts > 1).sum())} group(s) of rows. Each row is drawn towards all of its partners; if "
+            "that is not meant, give every row one partner",
+            AlignmentWarning,
+            stacklevel=2,
+        )
 
 
 def _is(value: Any, word: str) -> bool:

@@ -74,26 +74,41 @@ def at_hand(rows: Matrix | AbsentRows) -> Matrix:
     return rows[:] if isinstance(rows, AbsentRows) else rows
 
 
-def find_rows(known: Matrix | AbsentRows, rows: Matrix) -> Array:
+def find_rows(known: Matrix | AbsentRows, rows: Matrix, *more: tuple[Matrix | AbsentRows, Matrix]) -> Array:
     """For every row its index among the `known` rows, or −1; equality is exact, entry by entry.
 
     Rows are matched by a 64-bit hash and then compared, unless they are not at hand. The hash is a sum over
-    the entries to which zeros do not contribute, so sparse and dense rows have the same hash.
+    the entries to which zeros do not contribute, so sparse and dense rows have the same hash. Of rows known
+    several times, the one at the same place is taken, if there is one, and otherwise the first.
+
+    Parameters
+    ----------
+    known, rows
+        Known rows; rows to find.
+    *more
+        Further columns of both, which must be equal too.
     """
-    if known.shape[1] != rows.shape[1]:
-        return np.full(rows.shape[0], -1)
-    multipliers = _multipliers(known.shape[1])
-    hashes = known.hashes if isinstance(known, AbsentRows) else _hashes(known, multipliers)
-    wanted = _hashes(rows, multipliers)
+    pairs = [(known, rows), *more]
+    out = np.full(rows.shape[0], -1)
+    if any(a.shape[1] != b.shape[1] for a, b in pairs):
+        return out
+    hashes, wanted = np.zeros(known.shape[0], dtype=np.uint64), np.zeros(rows.shape[0], dtype=np.uint64)
+    for a, b in pairs:
+        multipliers = _multipliers(a.shape[1])
+        known_hashes = a.hashes if isinstance(a, AbsentRows) else _hashes(a, multipliers)
+        hashes = hashes * np.uint64(31) + known_hashes
+        wanted = wanted * np.uint64(31) + _hashes(b, multipliers)
     order = np.argsort(hashes, kind="stable")
     position = np.searchsorted(hashes[order], wanted)
     candidate = order[np.minimum(position, len(order) - 1)]
+    own = np.arange(min(len(hashes), len(wanted)))
+    own = own[hashes[own] == wanted[own]]
+    candidate[own] = own
     found = np.flatnonzero(hashes[candidate] == wanted)
-    out = np.full(rows.shape[0], -1)
-    if isinstance(known, AbsentRows):
-        out[found] = candidate[found]
-        return out
-    equal = _equal_rows(known[candidate[found]], rows[found])
+    equal = np.ones(len(found), dtype=bool)
+    for a, b in pairs:
+        if not isinstance(a, AbsentRows):
+            equal &= _equal_rows(a[candidate[found]], b[found])
     out[found[equal]] = candidate[found[equal]]
     return out
 

@@ -22,6 +22,7 @@ from sklearn.cluster import KMeans
 from harmonicalign._typing import Array, Matrix, MatrixLike, RandomState
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.engines.threads import owned
+from harmonicalign.inputs.names import refuse_other_orders
 from harmonicalign.inputs.validate import check_data, check_integer, random_state_from
 from harmonicalign.uses.smooth import check_coordinates, row_trust
 
@@ -90,6 +91,7 @@ def correct(
     corrected
         One matrix per dataset: dense arrays, or CSR with the pattern of the input.
     """
+    refuse_other_orders("signals", signals)
     matrices = [check_data(f"signals[{i}]", s) for i, s in enumerate(signals)]
     # Values of a reference in double precision may overflow in single precision.
     matrices = [m.astype(np.result_type(*(m.dtype for m in matrices)), copy=False) for m in matrices]

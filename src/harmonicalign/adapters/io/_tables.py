@@ -56,6 +56,7 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
         if not first.strip():
             raise DataFileError(f"{path} has an empty first line where names of columns are expected")
         separator = _separator(first, separator)
+        _mention_doubtful_heading(path, first, file.readline(), separator)
         file.seek(0)
         frame = pd.read_csv(
             file,
@@ -148,6 +149,7 @@ def from_frame(frame: DataFrame, path: Path, obs: Sequence[str]) -> AnnData:
         raise DataFileError(
             f"{path} has no column of numbers ({_holding_text(texts)}); check its separator and decimal point"
         )
+    _mention_almost_numbers(frame, [c for c in texts if c not in obs], path)
     if described := [c for c in texts if c not in obs]:
         logger.info("%s: %s; such columns describe the rows", path, _holding_text(described))
     described_rows = frame.loc[:, texts].copy()
@@ -263,12 +265,82 @@ def _separator(first: bytes, default: str) -> str:
 
 def _is_data(first: bytes, separator: str) -> bool:
     """Whether the first line is data: numbers other than column numbers."""
-    fields = first.decode("utf-8-sig", errors="replace").strip("\r\n").split(separator)
-    try:
-        values = [float(field.strip().strip('"')) for field in fields]
-    except ValueError:
-        return False
-    return values not in ([float(i + start) for i in range(len(values))] for start in (0, 1))
+    fields = _numbers_in(first, separator)
+    return None not in fields and not _counts_up(fields)
+
+
+def _counts_up(numbers: Sequence[float | None]) -> bool:
+    """Whether numbers are those of columns, counted from 0 or from 1."""
+    return any(list(numbers) == list(range(start, start + len(numbers))) for start in (0, 1))
+
+
+def _numbers_in(line: bytes, separator: str) -> list[float | None]:
+    """The fields of a line as numbers, None where they are not."""
+    found: list[float | None] = []
+    for field in line.decode("utf-8-sig", errors="replace").strip("\r\n").split(separator):
+        try:
+            found.append(float(field.strip().strip('"')))
+        except ValueError:
+            found.append(None)
+    return found
+
+
+def _mention_doubtful_heading(path: Path, first: bytes, second: bytes, separator: str) -> None:
+    """Warn if the first line is taken as names but reads like data, or as data but reads like names.
+
+    Numbers in order (wavelengths, masses, times) are plausible names of columns; measurements seldom are in
+    order.
+    """
+    fields = _numbers_in(first, separator)
+    numbers = [number for number in fields if number is not None and np.isfinite(number)]
+    whole = all(number == round(number) for number in numbers)
+    in_order = (len(numbers) > 2 or whole) and bool(
+        (np.diff(numbers) > 0).all() or (np.diff(numbers) < 0).all()
+    )
+    if _is_data(first, separator):
+        following = [number for number in _numbers_in(second, separator) if number is not None]
+        if in_order and len(following) > 2 and not (np.diff(following) > 0).all():
+            logger.warning(
+                "%s: the first line is numbers in order and is taken as a row of data; if they are names of "
+                "columns, put a column of row names before them",
+                path,
+            )
+    elif numbers and not in_order and not (whole and None in fields[1:]):
+        logger.warning(
+            "%s: the first line is taken as names of columns, although some are numbers (%s); if it is data, "
+            "put a line of names before it",
+            path,
+            _listed([f"{number:g}" for number in numbers], 3),
+        )
+
+
+_ALMOST = 0.5
+"""Share of cells that are numbers from which a column with text among them is probably measured."""
+
+
+def _mention_almost_numbers(frame: DataFrame, names: Sequence[str], path: Path) -> None:
+    """Warn of columns that describe rows only because some of their cells are not plain numbers."""
+    import pandas as pd
+
+    for name in names:
+        column = frame.loc[:, name]
+        if getattr(column, "ndim", 1) != 1 or column.dtype.kind in "bMm":
+            continue
+        cells = column.dropna().astype(str).str.strip()
+        plain = pd.to_numeric(cells, errors="coerce").notna()
+        # Signs of a limit, commas and units around a number.
+        close = pd.to_numeric(cells.str.replace(r"^[<>≤≥~=\s]+|[,'\s]|%$", "", regex=True), errors="coerce")
+        odd = cells[~plain]
+        if len(odd) and close.notna().mean() >= _ALMOST:
+            logger.warning(
+                "%s: column %r has numbers, but %d of %d cells are not plain ones (%s), so it describes the "
+                "rows and is not compared; to use it, replace these cells by numbers",
+                path,
+                str(name),
+                len(odd),
+                len(cells),
+                _listed(list(dict.fromkeys(odd)), 3),
+            )
 
 
 def _names_rows(frame: DataFrame) -> bool:
