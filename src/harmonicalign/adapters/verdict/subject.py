@@ -1,4 +1,4 @@
-"""Input of a report: a fitted model and optional data, validated and normalised."""
+"""A fitted model and what is given with it (labels, other coordinates, names), validated and normalised."""
 
 from __future__ import annotations
 
