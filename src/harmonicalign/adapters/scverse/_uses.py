@@ -28,7 +28,7 @@ from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.metrics import foscttm
 from harmonicalign.uses.transfer import UNASSIGNED, LabelTransfer, ValueTransfer
 
-__all__ = ["column_values", "concat", "score", "transfer_labels", "write_transfers"]
+__all__ = ["column_values", "concat", "in_model", "same_rows", "score", "transfer_labels", "write_transfers"]
 
 logger = logging.getLogger("harmonicalign")
 
@@ -91,7 +91,7 @@ def transfer_labels(
     )
     if not targets:
         raise ValueError("target: data holds no dataset but the source; pass those to label too")
-    known = {model.keys_[one.number]: _in_model(one, column_values(one, key), model) for one in sources}
+    known = {model.keys_[one.number]: in_model(one, column_values(one, key), model) for one in sources}
     if all(pd.isna(values).all() for values in known.values()):
         raise ValueError(f"obs[{key!r}] has no value in {', '.join(map(repr, known))}; name another source")
     found = {
@@ -117,7 +117,7 @@ def column_values(one: Placed, key: str) -> Array:
     return np.asarray(np.where(column.isna(), None, column.astype(object)))
 
 
-def _in_model(one: Placed, values: Array, model: HarmonicAlignment) -> Array:
+def in_model(one: Placed, values: Array, model: HarmonicAlignment) -> Array:
     """Values in the model's order of rows; rows that the data no longer hold have none."""
     n = len(model.embedding_[one.number])
     out = np.full(n, np.nan) if values.dtype.kind == "f" else np.full(n, None, dtype=object)
@@ -304,7 +304,7 @@ def score(
     found = measure(
         [model.embedding_[one.number][rows[one.number]] for one in held],
         labels,
-        [str(one.part.key) for one in held],
+        [subject.names[one.number] for one in held],
         None if before is None else [before[one.number] for one in held],
         n_neighbors,
     )
@@ -316,7 +316,7 @@ def score(
     test = weakest(aligned_pairs(subject))
     if test is not None:
         out |= {"z": float(test.z), "p": float(test.p)}
-    return out | _same_rows(held, kept, model)
+    return out | same_rows(data, model, alignment, max_rows)
 
 
 def _in_order(one: Placed) -> Placed:
@@ -335,13 +335,16 @@ def _sampled(held: list[Placed], kept: list[Array], key: str) -> list[Array | No
     return out
 
 
-def _same_rows(held: list[Placed], kept: list[Array], model: HarmonicAlignment) -> dict[str, float]:
-    """How near rows of the same name are, where two datasets are the same rows."""
+def same_rows(
+    data: Any, model: HarmonicAlignment, alignment: str, max_rows: int = MOST_ROWS
+) -> dict[str, float]:
+    """``foscttm`` where two datasets are the same rows by name; else nothing."""
+    held = [_in_order(one) for one in placed(data, model, alignment)]
     if len(held) != 2:
         return {}
     index = [one.part.take(one.part.adata.obs_names) for one in held]
     if len(index[0]) != len(index[1]) or set(index[0]) != set(index[1]) or not index[0].is_unique:
         return {}
-    both = index[0][kept[0]]
+    kept = sample([len(one.positions) for one in held], max_rows)[0]
     z = [model.embedding_[one.number][one.positions] for one in held]
-    return {"foscttm": float(foscttm(z[0][kept[0]], z[1][index[1].get_indexer(both)]))}
+    return {"foscttm": float(foscttm(z[0][kept], z[1][index[1].get_indexer(index[0][kept])]))}

@@ -4,7 +4,7 @@ The report, the commands, `scverse.score` and `experiments.compare` all read the
 a model and its labels to one form, `pairs` and `measures` collect the evidence, `judge` words the verdict.
 """
 
-from harmonicalign.adapters.verdict.assess import Assessment, assess, assess_subject
+from harmonicalign.adapters.verdict.assess import Assessment, assess, assess_added, assess_subject
 from harmonicalign.adapters.verdict.judge import (
     LOW_CONFIDENCE,
     Evidence,
@@ -33,6 +33,7 @@ __all__ = [
     "Verdict",
     "aligned_pairs",
     "assess",
+    "assess_added",
     "assess_subject",
     "gather",
     "judge",

@@ -14,7 +14,7 @@ from harmonicalign.adapters.verdict.measures import MOST_ROWS, Measure, measure,
 from harmonicalign.adapters.verdict.pairs import Features, Pair, aligned_pairs, score_features, weakest
 from harmonicalign.adapters.verdict.subject import Subject, gather, sample, subject_of
 
-__all__ = ["Assessment", "assess", "assess_subject"]
+__all__ = ["Assessment", "assess", "assess_added", "assess_subject"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Assessment:
             "verdict": self.verdict.summary(),
             "scores": self.scores(),
         }
-        if self.confidence is not None:
+        if self.confidence is not None and len(self.confidence) == len(self.subject.names):
             names = self.subject.names
             out["confidence"] = {
                 name: float(np.median(c)) for name, c in zip(names, self.confidence, strict=True)
@@ -124,6 +124,28 @@ def assess_subject(subject: Subject, warnings: Sequence[str] = ()) -> Assessment
     confidence = subject.model.confidence_ if len(subject.sizes) > 1 else None
     evidence = Evidence(subject.names, pairs, features, found, confidence, warnings)
     return Assessment(subject, pairs, features, found, n, confidence, judge(evidence))
+
+
+def assess_added(model: Any, number: int, confidence: Array, warnings: Sequence[str] = ()) -> Assessment:
+    """The verdict on one dataset that joined an alignment, as far as it concerns that dataset alone.
+
+    Parameters
+    ----------
+    model
+        A model that knows the dataset.
+    number
+        Its number.
+    confidence
+        Confidence of the rows in question.
+    warnings
+        Warnings of the run, which the verdict repeats.
+    """
+    subject = subject_of(model)
+    pairs = [pair for pair in aligned_pairs(subject) if number in (pair.one, pair.other)]
+    listed = [confidence if i == number else None for i in range(len(subject.sizes))]
+    evidence = Evidence(subject.names, pairs, None, [], listed, warnings)
+    # Labels of the query are what a mapping is for; nobody has them yet.
+    return Assessment(subject, pairs, None, [], 0, [confidence], judge(evidence))
 
 
 def _measures(subject: Subject) -> tuple[list[Measure], int]:

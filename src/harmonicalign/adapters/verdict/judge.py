@@ -141,7 +141,7 @@ class Evidence:
     measures
         Figures before and after.
     confidence
-        Confidence of every row, by dataset.
+        Confidence of every row, by dataset; None for one that is not judged.
     warnings
         What the run warned of.
     """
@@ -150,7 +150,7 @@ class Evidence:
     pairs: Sequence[Pair]
     features: Features | None = None
     measures: Sequence[Measure] = ()
-    confidence: Sequence[Array] | None = None
+    confidence: Sequence[Array | None] | None = None
     warnings: Sequence[str] = ()
 
     @property
@@ -315,7 +315,7 @@ def _labels(e: Evidence) -> Iterable[Finding]:
                 advice=f"Alignment made {name} harder to find across datasets ({percent(before)} before, "
                 f"{percent(after)} now): they may not have needed an alignment.",
             )
-    if not any(m.kind in ("label", "value") for m in e.measures):
+    if e.measures and not any(m.kind in ("label", "value") for m in e.measures):
         yield Finding(
             "note",
             advice="No labels were given that several datasets have. If you know groups that they share, see "
@@ -338,6 +338,8 @@ def _support(e: Evidence) -> Iterable[Finding]:
     """Rows without a counterpart."""
     poor = []
     for name, c in zip(e.names, e.confidence or [], strict=False):
+        if c is None:
+            continue
         median, low = float(np.median(c)), float((c < LOW_CONFIDENCE).mean())
         if median < _POOR_SUPPORT:
             poor.append(f"{name} ({median:.2f})")
