@@ -334,7 +334,7 @@ def test_the_published_method_on_distances_cannot_be_tested(pair):
     paper = HarmonicAlignment(method="paper", metric="distance", random_state=0).fit(distances)
     assert aligned_pairs(subject_of(paper))[0].significance is None
     found = facts_of(paper)
-    assert found["verdict"]["headline"] == "Aligned, but not tested"
+    assert found["verdict"]["headline"] == "Not tested: whether they are aligned is open"
     assert found["features"] is None
 
 
@@ -520,7 +520,7 @@ SURE = [np.full(50, 0.95), np.full(50, 0.9)]
             "Aligned, with doubts",
         ),
         ([proof(1e-8)], [], [np.full(9, 0.4), np.full(9, 0.9)], "doubtful", "Aligned, with doubts"),
-        ([Pair(0, 1, None, None)], [], SURE, "doubtful", "Aligned, but not tested"),
+        ([Pair(0, 1, None, None)], [], SURE, "doubtful", "Not tested: whether they are aligned is open"),
         ([proof(1e-8), proof(0.7, 0.0)], [], SURE, "bad", "Not aligned: no better than chance"),
     ],
 )
@@ -599,7 +599,7 @@ def test_too_few_columns_cannot_be_tested(pair):
     with pytest.warns(AlignmentWarning):
         narrow = HarmonicAlignment(random_state=0).fit([pair.x[:, 20:22], pair.y_clean[:, 20:22]])
     assert aligned_pairs(subject_of(narrow))[0].significance is None
-    assert facts_of(narrow)["verdict"]["headline"] == "Aligned, but not tested"
+    assert facts_of(narrow)["verdict"]["headline"] == "Not tested: whether they are aligned is open"
 
 
 @pytest.mark.parametrize(

@@ -76,17 +76,22 @@ class Fit:
             anchored=self.anchors is not None,
         )
 
-    def run(self, run: Session, data: Any, options: dict[str, Any], inputs: Sequence[Source]) -> Any:
-        """Align; the data get the results, and the model is returned."""
-        from harmonicalign.adapters import scverse
-
-        run.stages.expect_first(fit_plan(n_datasets(data, self.batch_key), self.method))
+    def say_preflight(self, run: Session, data: Any, inputs: Sequence[Source]) -> Preflight:
+        """The same, said aloud and kept for the result."""
         seen = self.preflight(data, inputs)
         run.preflight = seen.summary()
         for text in seen.plan:
             run.remark(text)
         for text in seen.warnings:
             run.warn(text)
+        return seen
+
+    def run(self, run: Session, data: Any, options: dict[str, Any], inputs: Sequence[Source]) -> Any:
+        """Align; the data get the results, and the model is returned."""
+        from harmonicalign.adapters import scverse
+
+        run.stages.expect_first(fit_plan(n_datasets(data, self.batch_key), self.method))
+        seen = self.say_preflight(run, data, inputs)
         reading = {"layer": self.layer, **self._normalization(run, data, seen)}
         return scverse.align(data, **options, **reading)
 

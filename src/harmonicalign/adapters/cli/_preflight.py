@@ -32,6 +32,9 @@ _SAMPLE = 300
 _LARGEST_LOG = 25.0
 """No logarithm of a count is larger; totals scaled to 10,000 stay below 10."""
 
+_CENTRED = 0.5
+"""Scaled data have column means below this many standard deviations, in a batch of them, too."""
+
 _MANY = 4000
 """Of more shared features than this the most variable ones are compared."""
 
@@ -45,7 +48,7 @@ LAYER = "log_normalized"
 _IN_WORDS = {
     "counts": "counts",
     "log": "logarithms (or of that size)",
-    "scaled": "scaled (some negative)",
+    "scaled": "scaled (mean zero)",
     "zero or one": "0 and 1",
     "other": "neither counts nor logarithms",
     "nothing": "no matrix",
@@ -228,9 +231,28 @@ def describe(data: Any, name: str, layer: str | None) -> About:
     return _about(Part(name, data), layer)
 
 
-def kind_of(matrix: Any) -> str:
-    """What the numbers of a matrix look like."""
-    return _kind(matrix.data if sp.issparse(matrix) else np.ravel(matrix))
+def kind_of(block: Any) -> str:
+    """What the numbers of some rows look like."""
+    values = block.data if sp.issparse(block) else np.ravel(block)
+    if values.dtype.kind not in "biuf":
+        return "other"
+    values = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    if not values.size:
+        return "other"
+    if values.min() < 0:
+        return "scaled" if _is_centred(block) else "other"
+    if values.dtype.kind in "biu" or bool((values == np.floor(values)).all()):
+        return "counts" if values.max() > 1 else "zero or one"
+    return "log" if values.max() <= _LARGEST_LOG else "other"
+
+
+def _is_centred(block: Any) -> bool:
+    """Whether most columns have a mean near zero, as after scaling to unit variance."""
+    dense = np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
+    spread = dense.std(axis=0)
+    varies = np.isfinite(spread) & (spread > 0)
+    shift = np.abs(dense.mean(axis=0)[varies]) / spread[varies]
+    return bool(shift.size) and float(np.median(shift)) < _CENTRED
 
 
 def _about(part: Part, layer: str | None) -> About:
@@ -245,7 +267,7 @@ def _about(part: Part, layer: str | None) -> About:
         name=str(part.key),
         rows=part.n_rows,
         features=len(features),
-        values="nothing" if values is None else _kind(known),
+        values="nothing" if values is None else kind_of(values),
         zeros=1 - float(np.count_nonzero(known)) / size if size else 0.0,
         largest=float(known.max()) if known.size else 0.0,
         names=_named_by(features),
@@ -266,18 +288,6 @@ def _sampled(part: Part, layer: str | None) -> Any:
     if hasattr(block, "dask"):
         block = block.compute()
     return sp.csr_matrix(block) if sp.issparse(block) else np.asarray(block)
-
-
-def _kind(values: Array) -> str:
-    """What numbers look like."""
-    if not values.size or values.dtype.kind not in "biuf":
-        return "other"
-    whole = values.dtype.kind in "biu" or bool((values == np.floor(values)).all())
-    if values.min() < 0:
-        return "scaled"
-    if whole:
-        return "counts" if values.max() > 1 else "zero or one"
-    return "log" if values.max() <= _LARGEST_LOG else "other"
 
 
 def _named_by(names: Sequence[str]) -> str:
@@ -319,7 +329,7 @@ def _say_units(out: Preflight) -> None:
     unit = {
         a.name: "log" if a.name in out.normalize or a.values == "log" else a.values
         for a in out.datasets
-        if a.values not in ("nothing", "zero or one")
+        if a.values in ("counts", "log", "scaled")
     }
     found: dict[str, list[str]] = {}
     for name, kind in unit.items():

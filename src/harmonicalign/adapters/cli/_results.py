@@ -116,7 +116,7 @@ class Writing:
 
 
 def _is_folder(path: Path) -> bool:
-    return path.suffix not in (".html", ".htm") and find_format(path).folder
+    return path.suffix not in (".html", ".htm", ".png", ".pdf", ".svg") and find_format(path).folder
 
 
 def is_annotated(data: Any, alignment: str) -> bool:

@@ -238,7 +238,7 @@ def _test(e: Evidence) -> Iterable[Finding]:
             "Whether the result is better than chance could not be tested.",
             "A test needs at least five columns that vary in both datasets. Labels that several datasets "
             "have can show whether groups meet.",
-            "Aligned, but not tested",
+            "Not tested: whether they are aligned is open",
         )
         return
     which = ""
