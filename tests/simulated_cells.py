@@ -1,10 +1,9 @@
 """Small single-cell data for tests: counts with cell types and batch effects, and their logarithms."""
 
+import anndata
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-
-import anndata
 
 N_GENES = 60
 

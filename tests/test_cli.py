@@ -611,7 +611,10 @@ BAD = {
     "unknown layer": (["align", "{a}", "{b}", "--layer", "counts"], "counts"),
     "unknown parameter": (["align", "{a}", "{b}", "-p", "n_bnds=3"], "expected NAME=VALUE"),
     "bad parameter": (["align", "{a}", "{b}", "-p", "n_bands=many"], "--param n_bands must be"),
-    "bad method": (["align", "{a}", "{b}", "--method", "best"], "--method is 'best'; expected 'refined' or 'paper'"),
+    "bad method": (
+        ["align", "{a}", "{b}", "--method", "best"],
+        "--method is 'best'; expected 'refined' or 'paper'",
+    ),
     "bad device": (["align", "{a}", "{b}", "--device", "abacus"], "--device is 'abacus'"),
     "bad n_vars": (["align", "{a}", "{b}", "--n-vars", "most"], "--n-vars is 'most'"),
     "no links": (["align", "{a}", "{b}", "--links", "{bad}/none.csv"], "--links: "),

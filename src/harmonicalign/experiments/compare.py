@@ -353,7 +353,7 @@ def _labels(
             column = obs[labels]
             found.append(np.where(column.isna(), "", column.astype(str)))
     else:
-        found = list(labels.values()) if isinstance(labels, Mapping) else list(labels)
+        found = [np.asarray(v) for v in (labels.values() if isinstance(labels, Mapping) else labels)]
     if len(found) != len(keys):
         raise ValueError(f"labels holds {len(found)} arrays for {len(keys)} datasets; pass one for each")
     arrays = [np.asarray(values).astype(str) for values in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -65,7 +66,7 @@ _EXAMPLES = {
     ],
     "compare": [
         "harmonicalign compare a.h5ad b.h5ad --labels cell_type",
-        "harmonicalign compare cells.h5ad -b donor -l cell_type --method none --method harmonicalign -o table.csv",
+        "harmonicalign compare cells.h5ad -b donor -l cell_type --method mnn --picture methods.png",
     ],
     "report": [
         "harmonicalign report model.npz",
@@ -94,7 +95,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_COMMANDS = {
+_COMMANDS: dict[str, Callable[..., None]] = {
     "check": check,
     "align": align,
     "transfer": transfer,

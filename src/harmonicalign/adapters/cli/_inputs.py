@@ -107,7 +107,7 @@ def load(
     arcsinh: float | None = None,
     alignment: str | None = None,
     var_key: str | None = None,
-    whole: bool = False,
+    alone: bool = False,
 ) -> Any:
     """Read inputs into what `harmonicalign.scverse` takes.
 
@@ -125,7 +125,7 @@ def load(
         Name of results that `align` left: data that have them need no `batch_key`.
     var_key
         Column of var that takes the place of the names of the features.
-    whole
+    alone
         Return one input as it is, without asking for its datasets.
 
     Returns
@@ -159,7 +159,7 @@ def load(
             )
         return data
     only = data[inputs[0].name]
-    if whole:
+    if alone:
         return only
     if hasattr(only, "mod"):
         if batch_key is not None:

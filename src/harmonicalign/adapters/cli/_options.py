@@ -144,8 +144,8 @@ NVars = Annotated[
     typer.Option(
         "--n-vars",
         metavar="NUMBER",
-        help="Number of shared features to use, or 'all'. Default: those marked as highly variable; else all, "
-        "or the 2,000 most variable of more than 4,000.",
+        help="Number of shared features to use, or 'all'. Default: those marked as highly variable; else "
+        "all, or the 2,000 most variable of more than 4,000.",
         rich_help_panel=_FIT,
     ),
 ]

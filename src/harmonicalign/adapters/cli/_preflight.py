@@ -336,7 +336,7 @@ def _say_units(out: Preflight) -> None:
         found.setdefault(_IN_WORDS[kind], []).append(name)
     if len(found) > 1:
         said = "; ".join(f"{_some(names)}: {kind}" for kind, names in found.items())
-        out.warnings.append(f"the datasets are in different units ({said}); bring them to one before aligning")
+        out.warnings.append(f"the datasets are in different units ({said}); bring them to one first")
     for about in out.datasets:
         if not about.finite:
             out.problems.append(f"{about.name} contains NaN or infinity; drop or impute those values first")

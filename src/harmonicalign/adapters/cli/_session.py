@@ -48,8 +48,8 @@ _TERMS = (
     (r"call var_names_make_unique\(\) first", "make them unique, or match by another column with --var-key"),
     (r"(?<![\w\-\[.])(batch_key|use_rep|n_vars|key_added)\b", lambda m: "--" + m[1].replace("_", "-")),
     (r"^methods names\b", "--method names"),
-    (r"^(method|device|links|peaks|genes|anchors|layer|normalize)(?= is\b| must be\b|:| needs\b| joins\b| names\b| expects\b)",
-     r"--\1"),
+    (r"^(method|device|links|peaks|genes|anchors|layer|normalize)"
+     r"(?= is\b| must be\b|:| needs\b| joins\b| names\b| expects\b)", r"--\1"),
     (r"^([a-z]+(?:_[a-z]+)+)(?= is\b| must be\b)", r"--param \1"),
 )  # fmt: skip
 """Command line options for the corresponding Python parameters, as patterns."""

@@ -31,8 +31,7 @@ __all__ = ["align", "linked_names"]
 
 def align(
     files: Annotated[
-        list[str],
-        typer.Argument(help="Two or more inputs, or one with --batch-key, or one h5mu.")
+        list[str], typer.Argument(help="Two or more inputs, or one with --batch-key, or one h5mu.")
     ],
     out: Annotated[
         Path | None,
@@ -40,18 +39,21 @@ def align(
             "--out",
             "-o",
             metavar="FILE",
-            help="Aligned data; by default FIRST.aligned.h5ad. Tables get the coordinates."
+            help="Aligned data; by default FIRST.aligned.h5ad. Tables get the coordinates.",
         ),
     ] = None,
     model_file: Annotated[
-        Path | None, typer.Option("--model", "-m", metavar="FILE", help="Also save the model (.npz), for other commands.")
+        Path | None,
+        typer.Option("--model", "-m", metavar="FILE", help="Also save the model (.npz), for other commands."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="Report to write; by default beside the aligned data.")
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Report to write; by default beside the aligned data."),
     ] = None,
     no_report: Annotated[bool, typer.Option("--no-report", help="Write no report.")] = False,
     labels: Annotated[
-        str | None, typer.Option("--labels", "-l", metavar="COLUMN", help="Column of obs to score and colour by.")
+        str | None,
+        typer.Option("--labels", "-l", metavar="COLUMN", help="Column of obs to score and colour by."),
     ] = None,
     batch_key: options.BatchKey = None,
     var_key: options.VarKey = None,

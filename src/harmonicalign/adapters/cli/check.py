@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -25,8 +25,7 @@ _BYTES_PER_VALUE, _BASE_BYTES = 8, 4e8
 def check(
     files: Annotated[
         list[str],
-        typer.Argument( help="Inputs as for align: two or more, or one with --batch-key, or one h5mu."
-        ),
+        typer.Argument(help="Inputs as for align: two or more, or one with --batch-key, or one h5mu."),
     ],
     batch_key: options.BatchKey = None,
     var_key: options.VarKey = None,
@@ -71,7 +70,7 @@ def _cost(seen: Preflight, files: list[Path]) -> tuple[float, float]:
     rows = sum(about.rows for about in seen.datasets)
     values = sum(about.rows * about.features * (1 - about.zeros) for about in seen.datasets)
     seconds = _BASE_SECONDS + _SECONDS_PER_ROW * rows + _SECONDS_PER_VALUE * values
-    # Sparse matrices hold a number and a column for every value that is not zero; joined, they are held twice.
+    # A sparse matrix holds a number and a column for every value that is not zero; joined, twice.
     memory = _BASE_BYTES + 2 * _BYTES_PER_VALUE * values
     packed = any(io.find_format(file).name in ("csv", "tsv") for file in files)
     return seconds * (1.5 if packed else 1.0), memory / 1e9

@@ -258,7 +258,9 @@ def _write_table(run: Session, data: Any, out: Path, alignment: str, slot: str, 
     """Features in an entry of obsm, of all datasets that have them, as a matrix of their own."""
     import anndata
 
-    objects = data.values() if isinstance(data, dict) else data.mod.values() if hasattr(data, "mod") else [data]
+    objects = (
+        data.values() if isinstance(data, dict) else data.mod.values() if hasattr(data, "mod") else [data]
+    )
     tables = []
     for adata in objects:
         if slot not in adata.obsm:

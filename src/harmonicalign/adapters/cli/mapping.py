@@ -90,8 +90,8 @@ def map_query(
 ) -> None:
     r"""Place new cells in a reference without moving what is there.
 
-    The new cells are a dataset of their own, which may have a batch effect; with --dataset they are more cells
-    of a known one. h5ad gets coordinates in obsm\["X_harmonic"], labels in obs\["COLUMN_pred"] with the
+    The new cells are a dataset of their own, which may have a batch effect; with --dataset they are more
+    cells of a known one. h5ad gets coordinates in obsm\["X_harmonic"], labels in obs\["COLUMN_pred"] with the
     probability that they are right in obs\["COLUMN_conf"], and how well the reference supports each cell in
     obs\["harmonic_confidence"].
     """
@@ -99,11 +99,13 @@ def map_query(
         (source,) = sources([query])
         known = [] if reference is None else sources([reference])
         if (labels or obsm) and not known:
-            raise ValueError("--labels and --obsm are taken from the reference's data: give it as --reference")
+            raise ValueError(
+                "--labels and --obsm come from the data of the reference: give it as --reference"
+            )
         out = out or beside(source.path, ".mapped.h5ad")
         table = io.find_format(out).name in ("csv", "tsv", "parquet")
         if not (table or keeps_everything(out)):
-            raise ValueError(f"--out is {out}; mapped cells go into .h5ad or .zarr, or a .csv, .tsv or .parquet")
+            raise ValueError(f"--out is {out}; mapped cells go into .h5ad, .zarr, .csv, .tsv or .parquet")
         targets = {"out": out} if model_out is None else {"out": out, "model-out": model_out}
         check_targets(targets, {"model-out": (".npz",)}, force,
                       [source.path, model_file, *(s.path for s in known)], overwrite_input)  # fmt: skip
@@ -137,7 +139,7 @@ def map_query(
 
 def _read(run: Session, source: Source, **options: Any) -> Any:
     """The query as one AnnData."""
-    data = load(run, [source], **options, whole=True)
+    data = load(run, [source], **options, alone=True)
     if hasattr(data, "mod"):
         raise ValueError(f"{source.path} holds several modalities; name one, as {source.path}::MODALITY")
     return data

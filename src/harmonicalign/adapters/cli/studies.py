@@ -59,11 +59,9 @@ def compare(
     ] = None,
     picture: Annotated[
         Path | None,
-        typer.Option("--picture", metavar="FILE", help="Picture of all embeddings side by side (.png, .pdf)."),
+        typer.Option("--picture", metavar="FILE", help="Picture of all embeddings side by side (.png)."),
     ] = None,
-    scib: Annotated[
-        bool, typer.Option("--scib", help="Add metrics of scIB (needs scib-metrics).")
-    ] = False,
+    scib: Annotated[bool, typer.Option("--scib", help="Add metrics of scIB (needs scib-metrics).")] = False,
     batch_key: options.BatchKey = None,
     var_key: options.VarKey = None,
     obs: options.ObsColumns = None,
@@ -80,8 +78,8 @@ def compare(
 ) -> None:
     """Align your data with several methods and score each.
 
-    All methods run at their defaults on the same features, chosen and normalised as align does. label_agreement
-    is the share of rows whose nearest rows of the other datasets have their label; mixing is 0 where datasets
+    All methods run at their defaults on the same features, chosen and normalised as align does.
+    label_agreement is the share of rows whose nearest rows of the other datasets have their label; mixing is 0 where datasets
     are separate and 1 where they mix as at random, among all rows and within labels; p and verdict are those
     of align. The rest says what a method would need.
     """

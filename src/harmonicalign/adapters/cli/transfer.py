@@ -35,7 +35,9 @@ __all__ = ["label_table", "transfer", "write_frame"]
 
 def transfer(
     files: options.Files,
-    labels: Annotated[str, typer.Option("--labels", "-l", metavar="COLUMN", help="Column of obs to transfer.")],
+    labels: Annotated[
+        str, typer.Option("--labels", "-l", metavar="COLUMN", help="Column of obs to transfer.")
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -56,11 +58,16 @@ def transfer(
     ] = None,
     target: Annotated[
         list[str] | None,
-        typer.Option("--target", "-t", metavar="NAME", help="Dataset to label; may be repeated. By default all others."),
+        typer.Option(
+            "--target", "-t", metavar="NAME", help="Dataset to label; may be repeated. By default all others."
+        ),
     ] = None,
     how: Annotated[str, typer.Option("--by", metavar="NAME", help="'knn', 'diffusion' or 'svm'.")] = "knn",
     threshold: Annotated[
-        float | None, typer.Option("--threshold", metavar="NUMBER", help="Labels with a lower confidence become 'unassigned'.")
+        float | None,
+        typer.Option(
+            "--threshold", metavar="NUMBER", help="Labels with a lower confidence become 'unassigned'."
+        ),
     ] = None,
     model_file: options.ModelIn = None,
     batch_key: options.BatchKey = None,
@@ -110,7 +117,9 @@ def transfer(
         out = out or beside(inputs[0].path, ".labels.csv")
         if not keeps_everything(out) and io.find_format(out).name not in ("csv", "tsv", "parquet"):
             raise ValueError(f"--out is {out}; labels go into a .csv, .tsv, .parquet, .h5ad, .zarr or .h5mu")
-        check_targets({"out": out}, {}, force, [*(s.path for s in inputs), model_file, links], overwrite_input)
+        check_targets(
+            {"out": out}, {}, force, [*(s.path for s in inputs), model_file, links], overwrite_input
+        )
         run.stages.expect([*reading_plan(inputs), ("labels", 1.0), ("writing", 0.5)])
         data = load(
             run,

@@ -17,6 +17,7 @@ __all__ = ["as_categories", "as_numbers", "as_places", "base64_of"]
 _MOST_CATEGORIES = 60
 """Maximum number of categories; the rarest are merged."""
 
+
 def base64_of(values: Array, dtype: str) -> str:
     """Bytes of `values` in the given little-endian type."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode("ascii")

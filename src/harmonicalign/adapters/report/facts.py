@@ -48,9 +48,7 @@ _EXPLANATIONS = {
 }
 
 
-def collect(
-    assessment: Assessment, *, title: str | None = None, max_points: int = 100_000
-) -> dict[str, Any]:
+def collect(assessment: Assessment, *, title: str | None = None, max_points: int = 100_000) -> dict[str, Any]:
     """Gather everything a report shows; the result can be written as JSON."""
     subject, pairs, features = assessment.subject, assessment.pairs, assessment.features
     found, confidence = assessment.measures, assessment.confidence

@@ -284,12 +284,12 @@ def score(
     -------
     measures
         ``mixing``: from 0, separate, to 1, mixed at random. ``confidence``: median confidence of the rows.
-        ``z``, ``p``: significance of the weakest pair of datasets. With labels, ``label_agreement``, the share
-        of rows whose nearest rows of the other datasets vote for their own label, of labels that these have
-        (the mean, and for every dataset), and ``mixing_within_labels``; for a column of quantities
-        ``value_agreement``, their correlation with the mean over those rows. ``_before`` marks the same before
-        alignment, in the principal components of the signals. Where two datasets are the same rows by name,
-        ``foscttm``: from 0, perfect, to 0.5, chance.
+        ``z``, ``p``: significance of the weakest pair of datasets. With labels, ``label_agreement``, the
+        share of rows whose nearest rows of the other datasets vote for their own label, of labels that
+        these have (the mean, and for every dataset), and ``mixing_within_labels``; for a column of
+        quantities ``value_agreement``, their correlation with the mean over those rows. ``_before`` marks
+        the same before alignment, in the principal components of the signals. Where two datasets are the
+        same rows by name, ``foscttm``: from 0, perfect, to 0.5, chance.
     """
     held = [_in_order(one) for one in placed(data, model, alignment)]
     if len(held) < 2:

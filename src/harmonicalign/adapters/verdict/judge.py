@@ -76,7 +76,7 @@ class Verdict:
 
     @property
     def level(self) -> str:
-        """ "good", "doubtful", "bad", or "none" where there is nothing to judge."""
+        """One of "good", "doubtful", "bad", and "none" where there is nothing to judge."""
         worst = max((f.level for f in self.findings), key=_LEVELS.index, default="note")
         return "none" if worst == "note" else worst
 
@@ -247,7 +247,9 @@ def _test(e: Evidence) -> Iterable[Finding]:
         which = f" (the weakest pair: {_of(e.names, pair)})"
     numbers = f"{tight(f'z = {test.z:.1f}')}, {tight('p = ')}{readable_p(test.p)}{which}."
     if e.failed:
-        yield from _by_chance(e, f"The features agree no better than features paired at random would: {numbers}")
+        yield from _by_chance(
+            e, f"The features agree no better than features paired at random would: {numbers}"
+        )
         return
     much = "better" if test.p > WEAK else "far better"
     sentence = f"The features agree {much} than features paired at random: {numbers}"
@@ -329,8 +331,8 @@ def _mixing(e: Evidence) -> Iterable[Finding]:
         if m.kind == "mixing" and m.after < _FEW_MIXED:
             yield Finding(
                 "doubtful",
-                advice=f"The datasets are still separate (mixing {m.after:.2f}, where 1 is fully mixed): look "
-                "in the plot for parts that overlap and parts that do not.",
+                advice=f"The datasets are still separate (mixing {m.after:.2f}, where 1 is fully mixed): "
+                "look in the plot for parts that overlap and parts that do not.",
             )
 
 

@@ -1,4 +1,4 @@
-"""Measures of an alignment, before and after: whether datasets mix, and whether rows meet rows of their label.
+"""Measures before and after alignment: whether datasets mix, and rows meet rows of their label.
 
 Everything that states such a figure (the report, the commands, `scverse.score`, `experiments.compare`) takes
 it from here, on the same sample of the rows.

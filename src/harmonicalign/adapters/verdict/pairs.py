@@ -76,9 +76,7 @@ def score_features(subject: Subject, pairs: list[Pair]) -> Features | None:
     model = subject.model
     known = model.model_.correspondence
     if known is not None:
-        return Features(
-            known.scores, known.p_values, false_discovery(known.p_values), known.belief
-        )
+        return Features(known.scores, known.p_values, false_discovery(known.p_values), known.belief)
     if subject.signals is None or not pairs:
         return None
     rng = np.random.RandomState(0)
