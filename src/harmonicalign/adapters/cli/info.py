@@ -16,8 +16,8 @@ from harmonicalign._exceptions import ModelFileError
 from harmonicalign._version import __version__
 from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
+from harmonicalign.adapters.cli._contents import kind_of
 from harmonicalign.adapters.cli._inputs import Source, sources
-from harmonicalign.adapters.cli._preflight import kind_of
 from harmonicalign.adapters.cli._session import Session, session
 from harmonicalign.adapters.io import FORMATS, DataFileError
 

@@ -10,9 +10,10 @@ import typer
 
 from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
+from harmonicalign.adapters.cli._contents import About, describe, kind_of
 from harmonicalign.adapters.cli._fit import load_model
 from harmonicalign.adapters.cli._inputs import Source, check_column, load, plain_names, reading_plan, sources
-from harmonicalign.adapters.cli._preflight import About, describe, kind_of, which_to_normalize
+from harmonicalign.adapters.cli._preflight import which_to_normalize
 from harmonicalign.adapters.cli._results import Writing, beside, check_targets, keeps_everything
 from harmonicalign.adapters.cli._session import Session, session
 from harmonicalign.adapters.cli._verdict import conclude, say_files

@@ -79,9 +79,9 @@ def compare(
     """Align your data with several methods and score each.
 
     All methods run at their defaults on the same features, chosen and normalised as align does.
-    label_agreement is the share of rows whose nearest rows of the other datasets have their label; mixing is 0 where datasets
-    are separate and 1 where they mix as at random, among all rows and within labels; p and verdict are those
-    of align. The rest says what a method would need.
+    label_agreement is the share of rows whose nearest rows of the other datasets have their label; mixing is
+    0 where datasets are separate and 1 where they mix as at random, among all rows and within labels; p and
+    verdict are those of align. The rest says what a method would need.
     """
     with session("compare", quiet=quiet, as_json=as_json, debug=debug) as run:
         targets = {name: path for name, path in (("out", out), ("picture", picture)) if path is not None}

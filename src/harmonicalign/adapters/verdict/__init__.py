@@ -5,19 +5,11 @@ a model and its labels to one form, `pairs` and `measures` collect the evidence,
 """
 
 from harmonicalign.adapters.verdict.assess import Assessment, assess, assess_added, assess_subject
-from harmonicalign.adapters.verdict.judge import (
-    LOW_CONFIDENCE,
-    Evidence,
-    Finding,
-    Verdict,
-    judge,
-    percent,
-    readable_p,
-    tight,
-)
+from harmonicalign.adapters.verdict.judge import LOW_CONFIDENCE, Evidence, Finding, Verdict, judge
 from harmonicalign.adapters.verdict.measures import MOST_ROWS, VOTERS, Measure, measure, summarised
 from harmonicalign.adapters.verdict.pairs import Features, Pair, aligned_pairs, score_features, weakest
 from harmonicalign.adapters.verdict.subject import Subject, gather, sample, subject_of
+from harmonicalign.adapters.verdict.words import percent, readable_p, tight
 
 __all__ = [
     "LOW_CONFIDENCE",

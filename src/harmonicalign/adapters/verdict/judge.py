@@ -15,8 +15,9 @@ import numpy as np
 from harmonicalign._typing import Array
 from harmonicalign.adapters.verdict.measures import Measure
 from harmonicalign.adapters.verdict.pairs import Features, Pair, weakest
+from harmonicalign.adapters.verdict.words import percent, readable_p, tight
 
-__all__ = ["LOW_CONFIDENCE", "Evidence", "Finding", "Verdict", "judge", "percent", "readable_p", "tight"]
+__all__ = ["LOW_CONFIDENCE", "Evidence", "Finding", "Verdict", "judge"]
 
 
 WEAK = 0.001
@@ -206,27 +207,6 @@ def judge(evidence: Evidence) -> Verdict:
         text = "The coordinates are the diffusion map of this dataset alone."
         return Verdict((Finding("note", text, headline="One dataset: nothing to align"),))
     return Verdict(tuple(finding for rule in _RULES for finding in rule(evidence)))
-
-
-def readable_p(p: float) -> str:
-    """A probability in readable form: 0.03, 4 × 10⁻⁷."""
-    if p >= 0.001:
-        return f"{p:.2g}"
-    if p < 1e-99:
-        return "below 10⁻⁹⁹"
-    mantissa, exponent = f"{p:.0e}".split("e")
-    raised = str(abs(int(exponent))).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return tight(f"{mantissa} × 10") + f"⁻{raised}"
-
-
-def percent(share: float) -> str:
-    """A share in whole percent, with a non-breaking space before the sign."""
-    return tight(f"{100 * share:.0f} %")
-
-
-def tight(text: str) -> str:
-    """The text with non-breaking spaces."""
-    return text.replace(" ", "\u00a0").replace("-", "−")
 
 
 def _test(e: Evidence) -> Iterable[Finding]:
