@@ -54,7 +54,7 @@ _EXAMPLES = {
     ],
     "denoise": [
         "harmonicalign denoise cells.h5ad --batch-key donor --var CD3E --var CD19 --out smooth.csv",
-        "harmonicalign denoise cells.aligned.h5ad -b dataset --model model.npz",
+        "harmonicalign denoise cells.aligned.h5ad --model model.npz",
     ],
     "impute": [
         "harmonicalign impute rna.h5ad spatial.h5ad --source rna --out predicted.h5ad",
@@ -70,7 +70,7 @@ _EXAMPLES = {
     ],
     "report": [
         "harmonicalign report model.npz",
-        "harmonicalign report model.npz ref.h5ad query.h5ad --labels cell_type --out report.html",
+        "harmonicalign report model.npz aligned.h5ad --labels cell_type --out report.html",
     ],
     "reproduce": [
         "harmonicalign reproduce all --quick",
