@@ -88,8 +88,6 @@ def files(tmp_path_factory):
         pd.DataFrame(rows, columns=names, index=[f"{name}{i}" for i in range(60)]).to_csv(
             folder / f"{name}.csv"
         )
-    made = folder / "made"
-    made.mkdir()
     aligned = [
         "align",
         "ref.h5ad",
