@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def files(tmp_path_factory):
     a, b = counts(60, 1), counts(55, 2)
     for data in (a, b):
         data.obs["cell_type"] = data.obs["kind"]
-    for name, data in (("a", a), ("ref", a), ("counts", a), ("rna", a)):
+    for name, data in (("a", a), ("ref", a), ("counts", a)):
         io.write(data.copy(), folder / f"{name}.h5ad")
     for name, data in (("b", b), ("query", b), ("new", b), ("more", b)):
         io.write(data.copy(), folder / f"{name}.h5ad")
@@ -75,8 +76,9 @@ def files(tmp_path_factory):
     protein.to_csv(folder / "adt.csv.gz")
     links = pd.DataFrame({"gene": rna.var_names[4:], "protein": protein.columns[4:]})
     links.to_csv(folder / "genes_to_proteins.csv", index=False)
-    both = mudata.MuData({"x": logged(a), "y": logged(b)})
-    io.write(both, folder / "multi.h5mu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        io.write(mudata.MuData({"x": logged(a), "y": logged(b)}), folder / "multi.h5mu")
     np.savez(folder / "data.npz", first=a.X.toarray(), second=b.X.toarray())
     for day, data in ((1, a), (2, b)):
         with open(folder / f"day{day}.fcs", "wb") as out:
