@@ -335,7 +335,8 @@ def test_info_says_what_a_model_is_good_for(reference):
 def test_compare_draws_a_picture_and_names_what_is_missing(home, tmp_path):
     plt = pytest.importorskip("matplotlib.pyplot")
     chosen = ["-l", "kind", "--method", "none", "--method", "mnn"]
-    result = run("compare", home / "a.h5ad", home / "b_log.h5ad", *chosen, "--picture", tmp_path / "methods.png", "-o", tmp_path / "t.csv")  # fmt: skip
+    targets = ["--picture", tmp_path / "methods.png", "-o", tmp_path / "t.csv"]
+    result = run("compare", home / "a.h5ad", home / "b_log.h5ad", *chosen, *targets)
     image = plt.imread(tmp_path / "methods.png")
     assert image.shape[1] > image.shape[0]  # side by side
     assert image[..., :3].std() > 0.05
