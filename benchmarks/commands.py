@@ -74,9 +74,8 @@ def main() -> None:
         out, model_file = folder / "out.h5ad", folder / "model.npz"
         result, seconds = run("align", *files, "-l", "kind", "-o", out, "-m", model_file)
         page = out.with_suffix(".html")
-        print(
-            f"align   {seconds:6.1f} s   report {page.stat().st_size / 1e6:.1f} MB   {result['verdict']['headline']}"
-        )
+        size = page.stat().st_size / 1e6
+        print(f"align   {seconds:6.1f} s   report {size:.1f} MB   {result['verdict']['headline']}")
         facts = json.loads(re.search(r'id="facts">(.*?)</script>', page.read_text(), re.S)[1])  # type: ignore[index]
         if facts["verdict"] != result["verdict"]:
             raise SystemExit("the report and the JSON have different verdicts")
