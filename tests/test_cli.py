@@ -732,7 +732,7 @@ def test_chance_is_told_and_strict_leaves_with_3(tmp_path, unrelated):
     assert result.json["aligned"] is False
     assert result.json["exit_code"] == 3
     assert any("no better than chance" in text for text in result.json["warnings"])
-    assert "warning: the alignment is no better than chance" in result.err
+    assert re.search("warning: the alignment of .* is no better than chance", result.err)
     assert (tmp_path / "o.npy").is_file()
     shown = run(*arguments, "-o", tmp_path / "p.npz").out
     assert list(io.read(tmp_path / "p.npz").obs_names[[0, 90]]) == ["0-a", "0-b"]
@@ -781,15 +781,16 @@ def test_quiet_says_nothing(tmp_path, home):
 def test_stages_are_told_where_there_is_no_terminal(tmp_path, home):
     result = run("align", home / "a.h5ad", home / "b.h5ad", "-o", tmp_path / "o.npy", "--no-report")
     stages = [line.split(" (")[0] for line in result.err.splitlines()]
+    stages[3:5] = sorted(stages[3:5])  # which run side by side
     assert stages == [
         "reading a.h5ad",
         "reading b.h5ad",
         "64 of 64 shared features are compared",
         "harmonics of dataset 'a'",
         "harmonics of dataset 'b'",
-        "alignment of dataset 'a' and dataset 'b'",
+        "alignment of dataset 'b'",
         "joint space",
-        "joint map",
+        "embedding",
         "verdict",
         "writing o.npy",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import TypeVar
 
 __all__ = ["BLOCK_BYTES", "in_threads", "row_slices", "threads"]
@@ -33,5 +34,7 @@ def in_threads(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
     """What `work` gives for each part, in as many threads as we may use; for large operations of numpy."""
     if len(parts) == 1:
         return [work(parts[0])]
+    # Who listens to the progress of a fit is a matter of the context, which threads do not inherit.
+    contexts = [copy_context() for _ in parts]
     with ThreadPoolExecutor(threads()) as pool:
-        return list(pool.map(work, parts))
+        return list(pool.map(lambda context, part: context.run(work, part), contexts, parts))

@@ -240,7 +240,9 @@ def _say_rows(out: Preflight, parts: Parts, anchored: bool) -> None:
     if parts.form == "batches":
         return
     for a, b in combinations(parts.parts, 2):
-        both = len(set(map(str, a.adata.obs_names)) & set(map(str, b.adata.obs_names)))
+        names = set(map(str, a.adata.obs_names)) & set(map(str, b.adata.obs_names))
+        # Numbers of rows are no names.
+        both = sum(not name.isdecimal() for name in names)
         if not both:
             continue
         same = f"{both:,} cells have the same name in {a.key} and {b.key}"

@@ -345,6 +345,8 @@ def same_rows(
     index = [one.part.take(one.part.adata.obs_names) for one in held]
     if len(index[0]) != len(index[1]) or set(index[0]) != set(index[1]) or not index[0].is_unique:
         return {}
+    if all(str(name).isdecimal() for name in index[0]):
+        return {}  # numbers of rows are no names
     kept = sample([len(one.positions) for one in held], max_rows)[0]
     z = [model.embedding_[one.number][one.positions] for one in held]
     return {"foscttm": float(foscttm(z[0][kept], z[1][index[1].get_indexer(index[0][kept])]))}
