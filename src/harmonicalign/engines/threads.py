@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -82,12 +83,14 @@ def in_threads(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
             return [work(part) for part in parts]
         share = threads() // workers
 
+        context = copy_context()  # listeners of the progress hear what happens in threads, too
+
         def begin() -> None:
             _here.share = share
             _set(dict.fromkeys(_numbers(by_thread=True), 1))
 
         with ThreadPoolExecutor(workers, initializer=begin) as pool:
-            return list(pool.map(work, parts))
+            return list(pool.map(lambda part: context.copy().run(work, part), parts))
 
 
 @contextmanager

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from harmonicalign.adapters import io
-from harmonicalign.adapters.cli._fit import Fit, significance, told
+from harmonicalign.adapters.cli._fit import Fit
 from harmonicalign.adapters.cli._inputs import Source, parameters
 from harmonicalign.adapters.cli._results import Writing, beside, check_targets
 from harmonicalign.adapters.cli._session import Session
+from harmonicalign.adapters.cli._verdict import assessed, conclude
 
 __all__ = ["align_lazily", "check_engine"]
 
@@ -117,12 +118,12 @@ def _checked(inputs: Sequence[Source], fit: Fit, unused: dict[str, Any]) -> tupl
 
 def _tell(run: Session, model: Any, rows: dict[str, Any], written: dict[str, Path]) -> None:
     sizes = {name: int(x.shape[0]) for name, x in rows.items()}
-    run.say(told(model), "bold")
+    verdict = conclude(run, assessed(run, model.in_memory()))
     run.say("  datasets: " + ", ".join(f"{name} ({n} rows)" for name, n in sizes.items()))
     for path in written.values():
         run.say(f"  wrote {path}")
     run.finish(
-        **significance(run, model, False),
+        **verdict,
         datasets=sizes,
         coordinates=int(model.fitted_.width),
         stages=model.timings_,

@@ -1,4 +1,4 @@
-"""Input of a report: a fitted model and optional data, validated and normalised."""
+"""A fitted model and what is given with it (labels, other coordinates, names), validated and normalised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harmonicalign.inputs.rows import AbsentRows
 from harmonicalign.inputs.validate import check_rows
 from harmonicalign.paper.reduction import Reduction, reduce_rows
 
-__all__ = ["Subject", "allot", "gather", "sample", "subject_of"]
+__all__ = ["Subject", "allot", "gather", "joint_components", "sample", "subject_of"]
 
 
 _COMPONENTS = 50
@@ -85,7 +85,7 @@ def subject_of(
         labels=_labels(labels, model, sizes),
         signals=signals,
         feature_names=_feature_names(feature_names, model, signals),
-        reduction=None if signals is None else _joint_reduction(signals),
+        reduction=None if signals is None else joint_components(signals),
     )
 
 
@@ -122,7 +122,7 @@ def _signals(model: Any) -> list[Any] | None:
     return list(fitted.signals)
 
 
-def _joint_reduction(signals: list[Any]) -> Reduction:
+def joint_components(signals: list[Any]) -> Reduction:
     """Principal components of all datasets together; a sample of the rows is enough to find them."""
     rows = gather(signals, sample([s.shape[0] for s in signals], _MOST_REDUCED))
     stacked = sp.vstack(rows, format="csr") if any(map(sp.issparse, rows)) else np.vstack(rows)
