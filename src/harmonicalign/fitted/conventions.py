@@ -13,7 +13,8 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Datasets, Labels, Matrix
+from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.inputs.parse import Inputs, parse
 
 __all__ = [
@@ -23,7 +24,9 @@ __all__ = [
     "feature_facts",
     "forget",
     "method",
+    "parameters_of",
     "parse_for",
+    "placed_for",
     "wrapper_for",
 ]
 
@@ -76,7 +79,17 @@ def forget(estimator: Any) -> None:
         delattr(estimator, name)
 
 
-def parse_for(estimator: Any, X: Any, batch: Any, signals: Any, *, corresponding: bool) -> Inputs:
+def parameters_of(estimator: Any) -> Parameters:
+    """Parameters of an estimator that decide on the result, checked."""
+    given = estimator.get_params(deep=False)
+    parameters = Parameters(**{k: v for k, v in given.items() if k not in ("random_state", "verbose")})
+    parameters.check()
+    return parameters
+
+
+def parse_for(
+    estimator: Any, X: Datasets, batch: Labels | None, signals: Datasets | None, *, corresponding: bool
+) -> Inputs:
     """Datasets in one form; the estimator remembers number and names of the columns."""
     if batch is None and (sp.issparse(X) or not isinstance(X, list | tuple | dict)):
         if len(set(map(str, getattr(X, "columns", ())))) < len(getattr(X, "columns", ())):
@@ -120,14 +133,16 @@ class Wrapper:
     container: str
     columns: list[str]
 
-    def wrap(self, result: Array, original: Any) -> Any:
+    def wrap(self, result: Array, original: object) -> Any:
         """Coordinates in the container, with the row labels of what they were made of; dask arrays stay."""
+        return self._put(result, _index_of(original))
+
+    def _put(self, result: Array, index: Any) -> Any:
         if not isinstance(result, np.ndarray):
             return result
         if self.container == "pandas":
             import pandas as pd
 
-            index = getattr(original, "index", None)
             return pd.DataFrame(result, columns=self.columns, index=index, copy=False)
         if self.container == "polars":
             import polars as pl
@@ -138,7 +153,7 @@ class Wrapper:
     def hand_back(self, inputs: Inputs, results: Sequence[Array]) -> Any:
         """Coordinates of every dataset in the form of the input."""
         if inputs.form == "stacked":
-            return self.wrap(inputs.restore(list(results)), None)
+            return self._put(inputs.restore(list(results)), _stacked_index(inputs))
         wrapped = [self.wrap(r, c) for r, c in zip(results, inputs.containers, strict=True)]
         return inputs.restore(wrapped)
 
@@ -148,3 +163,61 @@ def wrapper_for(estimator: Any) -> Wrapper:
     chosen = getattr(estimator, "_sklearn_output_config", {}).get("transform")
     chosen = chosen or sklearn.get_config()["transform_output"]
     return Wrapper(chosen, list(estimator.get_feature_names_out()))
+
+
+def placed_for(
+    estimator: Any, X: Datasets, dataset: object, batch: Labels | None, signals: Datasets | None
+) -> Any:
+    """What `HarmonicAlignment.transform` returns."""
+    check_is_fitted(estimator, "fitted_")
+    fitted, wrapper = estimator.fitted_, wrapper_for(estimator)
+    if batch is not None:
+        if dataset is not None:
+            raise ValueError("dataset and batch both say where the rows belong; give one of them")
+        return wrapper.wrap(_place_stacked(fitted, X, np.asarray(batch), signals), X)
+    if dataset is None and len(fitted.keys) > 1:
+        return wrapper.hand_back(*fitted.place_all(X, signals))
+    i = 0 if dataset is None else fitted.position(dataset)
+    rows = X
+    if fitted.is_one_matrix:
+        rows = validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+    return wrapper.wrap(fitted.place(i, rows, signals), X)
+
+
+def _place_stacked(fitted: Any, X: Matrix, batch: Array, signals: Matrix | None) -> Array:
+    """Aligned coordinates of the rows of one matrix, each placed as a row of its dataset."""
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if batch.shape != (n,):
+        raise ValueError(f"batch has shape {batch.shape} but X has {n} rows; give one label per row")
+    if signals is not None and np.shape(signals)[0] != n:
+        raise ValueError(f"signals has {np.shape(signals)[0]} rows where X has {n}; rows must match")
+    out = np.empty((n, fitted.width), dtype=fitted.embedding[0].dtype)
+    for key in dict.fromkeys(batch.tolist()):
+        if key not in fitted.keys:
+            raise ValueError(
+                f"batch holds {key!r}, but the datasets are {fitted.keys}; add(rows, key=…) adds another"
+            )
+        rows = np.flatnonzero(batch == key)
+        shown = None if signals is None else _rows_of(signals, rows)
+        out[rows] = fitted.place(fitted.keys.index(key), _rows_of(X, rows), shown)
+    return out
+
+
+def _rows_of(x: Matrix, rows: Array) -> Matrix:
+    """Some rows of a matrix, a data frame or nested lists."""
+    if hasattr(x, "iloc"):
+        return x.iloc[rows]
+    return x.tocsr()[rows] if sp.issparse(x) else np.asarray(x)[rows]
+
+
+def _index_of(original: object) -> Any:
+    """Row labels of a data frame; None for anything else (the `index` of a list is a method)."""
+    return original.index if hasattr(original, "iloc") and hasattr(original, "index") else None
+
+
+def _stacked_index(inputs: Inputs) -> Any:
+    """Row labels of the stacked data frame that was given, if it was one."""
+    found = [_index_of(c) for c in inputs.containers]
+    if any(index is None for index in found):
+        return None
+    return found[0].append(found[1:])[np.argsort(np.concatenate(inputs.rows), kind="stable")]
