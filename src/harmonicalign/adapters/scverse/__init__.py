@@ -15,6 +15,7 @@ results where scanpy expects them:
 ===================================  ====================================================================
 """
 
+from harmonicalign.adapters import plot
 from harmonicalign.adapters.scverse._activity import gene_activity
 from harmonicalign.adapters.scverse._align import align
 from harmonicalign.adapters.scverse._data import UnknownNameError
@@ -33,6 +34,7 @@ __all__ = [
     "harmonic_integrate",
     "impute",
     "map_query",
+    "plot",
     "score",
     "transfer_labels",
 ]
