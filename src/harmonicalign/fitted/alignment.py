@@ -5,25 +5,27 @@ Functions compute; the class remembers what they need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
-from harmonicalign._typing import Array
+from harmonicalign._repr import brief
+from harmonicalign._typing import Array, Datasets, Labels, MatrixLike
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
+from harmonicalign.fitted.values import over_all_rows, over_rows_of
 from harmonicalign.inputs.parse import Inputs, column_names, parse, position_of
 from harmonicalign.inputs.rows import find_rows
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.joint import Joint
-from harmonicalign.uses.correct import correct
+from harmonicalign.uses.correct import Corrected, correct
 from harmonicalign.uses.smooth import Denoised, Imputation, balanced_transitions, denoise, impute
 from harmonicalign.uses.transfer import LabelTransfer, ValueTransfer, transfer_labels, transfer_values
 
@@ -65,6 +67,10 @@ class FittedAlignment:
     parameters: Parameters
     links: tuple[Array, Array] | None = None
     signals_given: bool = False
+
+    def __repr__(self) -> str:
+        rows = brief(dict(zip(self.keys, self.sizes, strict=True)))
+        return f"FittedAlignment({self.model.method!r}, rows={rows}, coordinates={self.width})"
 
     @property
     def keys(self) -> list[Any]:
@@ -282,10 +288,10 @@ class FittedAlignment:
     def transfer(
         self,
         /,
-        labels: Any,
+        labels: Labels | Mapping[Any, Labels],
         *,
-        source: Any = None,
-        target: Any = None,
+        source: Hashable = None,
+        target: Hashable = None,
         method: str = "knn",
         threshold: float | None = None,
         **options: Any,
@@ -330,7 +336,7 @@ class FittedAlignment:
             places, known, new, support=self.support()[goal], threshold=threshold, **common
         )
 
-    def correct(self, /, reference: Any = None, **options: Any) -> Any:
+    def correct(self, /, reference: Hashable = None, **options: Any) -> Corrected:
         """Signals of every dataset, corrected to match a reference dataset, in original units.
 
         Parameters
@@ -343,44 +349,42 @@ class FittedAlignment:
         Returns
         -------
         corrected
-            Signals in the form of the fitted input; sparse stays sparse.
+            Its ``values`` are the signals in the form of the fitted input; sparse stays sparse.
         """
         if self.links is not None:
             raise ValueError("correct needs signals that correspond column by column; this model has links")
-        results = correct(
-            self.inputs.signals,
-            self.joint_coordinates(),
-            0 if reference is None else self.position(reference),
-            confidence=self.support(),
-            random_state=self.seed,
-            **options,
-        )
-        return self.inputs.restore(results)
+        target = 0 if reference is None else self.position(reference)
+        given = {"confidence": self.support(), "random_state": self.seed, **options}
+        found = correct(self.inputs.signals, self.joint_coordinates(), target, **given)
+        return Corrected(self.inputs.restore(found.values), self.keys[target])
 
-    def denoise(self, values: Any, *, dataset: Any = None, t: int | str = "auto") -> Denoised:
+    def denoise(
+        self, /, values: Datasets | None = None, *, dataset: Hashable = None, t: int | str = "auto"
+    ) -> Denoised:
         """Values smoothed by diffusion over the rows of all datasets.
 
         Parameters
         ----------
         values
-            Columns over the rows of `dataset`, or over those of all datasets stacked in the order
-            of `keys_`.
+            Columns over the rows of every dataset, in a list or dict; or one matrix over the rows of all, in
+            the order of the fit (of several datasets: of `keys_`). By default the signals of the fit.
         dataset
-            Which rows the values belong to; they are then smoothed over those rows alone.
+            Which dataset the values belong to; they are then smoothed over its rows alone.
         t
             Diffusion time, a whole number; "auto" chooses it.
         """
-        matrix, places = check_data("values", values), self.joint_coordinates()
-        if dataset is not None:
-            places = [places[self.position(dataset)]]
-        n = sum(map(len, places))
-        if matrix.shape[0] != n:
-            whose = "all datasets, in the order of keys_" if dataset is None else f"dataset {dataset!r}"
-            raise ValueError(f"values has {matrix.shape[0]} rows; expected the {n} rows of {whose}")
-        support = self.support() if dataset is None else None
-        return denoise(matrix, balanced_transitions(places, confidence=support), t=t)
+        places = self.joint_coordinates()
+        if dataset is None:
+            given = over_all_rows(values, self.inputs, self.sizes)
+            transitions = balanced_transitions(places, confidence=self.support())
+            return given.restored(denoise(given.matrix, transitions, t=t))
+        i = self.position(dataset)
+        matrix = over_rows_of(i, values, self.inputs)
+        return denoise(matrix, balanced_transitions([places[i]]), t=t)
 
-    def impute(self, values: Any, *, source: Any, target: Any, n_neighbors: int = 15) -> Imputation:
+    def impute(
+        self, values: MatrixLike, *, source: Hashable, target: Hashable, n_neighbors: int = 15
+    ) -> Imputation:
         """Unmeasured features of `target`, predicted from the nearest rows of `source`.
 
         Parameters

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, Datasets, Labels, Matrix, MatrixLike
 from harmonicalign.inputs.validate import check_data
 
@@ -42,6 +43,8 @@ class Inputs:
     columns
         For every dataset the names of its columns, if it was given as a data frame.
     """
+
+    __repr__ = short_repr
 
     form: str
     keys: list[Hashable]

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, ArrayLike, Labels, MatrixLike, RandomState
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
@@ -67,6 +68,8 @@ class LabelTransfer:
         The classes, in the order of the columns of `probabilities`.
     """
 
+    __repr__ = short_repr
+
     labels: Array
     confidence: Array
     probabilities: Array
@@ -85,6 +88,8 @@ class ValueTransfer:
         Expected root mean square error of each value, of the same shape; NaN if a column has too few known
         values to estimate it.
     """
+
+    __repr__ = short_repr
 
     values: Array
     spread: Array
