@@ -57,18 +57,14 @@ def over_all_rows(values: Datasets | None, inputs: Inputs, sizes: Sequence[int])
         return OverAllRows(_stack(inputs.signals), lambda found: inputs.restore(np.split(found, ends)))
     if isinstance(values, Mapping):
         if set(values) != set(inputs.keys):
-            raise ValueError(
-                f"values has the datasets {list(values)}; expected those of the model, {inputs.keys}"
-            )
+            raise ValueError(f"values has the datasets {list(values)}; the model has {inputs.keys}")
         parts = _checked([values[key] for key in inputs.keys], inputs, sizes)
         return OverAllRows(
             _stack(parts), lambda found: dict(zip(inputs.keys, np.split(found, ends), strict=True))
         )
     if isinstance(values, list | tuple) and all(getattr(v, "ndim", 1) == 2 for v in values):
         if len(values) != len(sizes):
-            raise ValueError(
-                f"values has {len(values)} matrices for {len(sizes)} datasets; pass one for each"
-            )
+            raise ValueError(f"values has {len(values)} matrices but the model {len(sizes)} datasets")
         return OverAllRows(_stack(_checked(values, inputs, sizes)), lambda found: list(np.split(found, ends)))
     matrix = check_data("values", values)
     if matrix.shape[0] != sum(sizes):
