@@ -110,10 +110,10 @@ class AlignmentScorer:
         coordinates = np.asarray(estimator.transform(X, batch=batch))
         labels = None if y is None else np.asarray(y)
         places = [coordinates[codes == key] for key in keys]
-        kinds = None if labels is None else [labels[codes == key] for key in keys]
+        classes = None if labels is None else [labels[codes == key] for key in keys]
         if callable(self.measure):
-            return float(self.measure(places, kinds))
-        return _MEASURES[self.measure](places, kinds, self.k)
+            return float(self.measure(places, classes))
+        return _MEASURES[self.measure](places, classes, self.k)
 
     def get_metadata_routing(self) -> MetadataRequest:
         """What scikit-learn is to pass on: `batch`."""
@@ -123,13 +123,15 @@ class AlignmentScorer:
 
 
 def _label_agreement(places: list[Array], labels: list[Array] | None, k: int) -> float:
-    kinds = _needed(labels, "label_agreement")
+    classes = _needed(labels, "label_agreement")
     scores = []
     for i, j in permutations(range(len(places)), 2):
-        both = np.isin(kinds[j], kinds[i])
+        both = np.isin(classes[j], classes[i])
         if both.any():
             voters = min(k, len(places[i]))
-            scores.append(knn_label_agreement(places[i], kinds[i], places[j][both], kinds[j][both], voters))
+            scores.append(
+                knn_label_agreement(places[i], classes[i], places[j][both], classes[j][both], voters)
+            )
     if not scores:
         raise ValueError("y: no two datasets have a label in common, so labels cannot be compared")
     return float(np.mean(scores))

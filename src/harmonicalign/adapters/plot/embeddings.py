@@ -80,7 +80,7 @@ def embedding(
     """
     if labels is not None and values is not None:
         raise ValueError("labels and values are both given; colour by one of them")
-    kinds, numbers = (per_row(coords_list, given, alignment) for given in (labels, values))
+    classes, numbers = (per_row(coords_list, given, alignment) for given in (labels, values))
     coords_list, names = coordinates_of(coords_list, names, alignment, basis)
     coords = [_rows(f"coords_list[{i}]", c) for i, c in numbered(coords_list)]
     widths = sorted({c.shape[1] for c in coords})
@@ -93,8 +93,8 @@ def embedding(
         _by_value(
             ax, points, [vector(f"values[{i}]", v) for i, v in per_dataset("values", numbers, coords)], names
         )
-    elif kinds is not None:
-        _by_label(ax, points, [np.asarray(c) for _, c in per_dataset("labels", kinds, coords)], names)
+    elif classes is not None:
+        _by_label(ax, points, [np.asarray(c) for _, c in per_dataset("labels", classes, coords)], names)
     else:
         _by_dataset(ax, points, names)
     ax.set_xlabel(f"{what} 1")
@@ -176,7 +176,7 @@ def before_after(
         if not (isinstance(before, HarmonicAlignment) or is_annotated(before)):
             raise ValueError("after is missing; only a fitted model or annotated AnnData can be drawn alone")
         before, after = starting_point(before, alignment), before
-    kinds, numbers = (per_row(after, given, alignment) for given in (labels, values))
+    classes, numbers = (per_row(after, given, alignment) for given in (labels, values))
     after, names = coordinates_of(after, names, alignment)
     before, _ = coordinates_of(before, names, alignment)
     coords = [_rows(f"before[{i}]", c) for i, c in numbered(before)]
@@ -186,13 +186,13 @@ def before_after(
     if apart:
         coords = [unit_spread(project([c])[0][0]) for c in coords]
     title = "before (each projected by itself)" if apart else "before"
-    coloured = kinds is not None or numbers is not None
+    coloured = classes is not None or numbers is not None
     panels = grid_of_axes(axes, 2 if coloured else 1)
     embedding(coords, ax=panels[0], names=names, title=title)
     embedding(after, ax=panels[1], names=names, title="after")
     if coloured:
-        embedding(coords, kinds, numbers, ax=panels[2], names=names)
-        embedding(after, kinds, numbers, ax=panels[3], names=names)
+        embedding(coords, classes, numbers, ax=panels[2], names=names)
+        embedding(after, classes, numbers, ax=panels[3], names=names)
     if apart:
         for ax in panels[::2]:
             ax.set_xlabel("component 1")

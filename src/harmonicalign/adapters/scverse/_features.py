@@ -117,7 +117,7 @@ def correct(
     target = max(held, key=lambda o: o.part.n_rows) if reference is None else None
     target = target or find("reference", reference, model, held)
     names, columns = shared_names(values.parts)
-    logger.info("%d variables are corrected to the terms of %r", len(names), target.part.key)
+    logger.info("%d variables are corrected to the units of %r", len(names), target.part.key)
     corrected = correct_signals(
         values.read(columns),
         values.coordinates,
