@@ -39,7 +39,7 @@ from harmonicalign.fitted.conventions import (
     wrapper_for,
 )
 from harmonicalign.fitted.fit import fit_alignment
-from harmonicalign.fitted.parameters import N_LANDMARKS
+from harmonicalign.fitted.parameters import N_COMPONENTS, N_LANDMARKS
 from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import random_state_from
@@ -71,9 +71,11 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     n_bands
         Number ℓ of frequency bands.
     t
-        Diffusion time of the map, a real number ≥ 0.
+        For "paper": diffusion time of the map, a real number ≥ 0.
     calibrate
         For "paper": compare frequencies at one diffusion time; "auto" does not. "refined" always does.
+    n_components
+        For "refined": maximum number of aligned coordinates.
     n_landmarks
         For "refined": the alignment is found on at most so many rows of each dataset, then applied to all.
     frame
@@ -141,9 +143,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     >>> from harmonicalign.datasets import load_digits_pair
     >>> pair = load_digits_pair(preserved=0.5, n_x=200, n_y=200, random_state=0)
     >>> model = HarmonicAlignment(random_state=0)
-    >>> zx, zy = model.fit_transform([pair.x, pair.y])
-    >>> zx.shape == zy.shape
-    True
+    >>> zx, zy = model.fit_transform([pair.x, pair.y])  # of one width
     >>> bool(model.significance_.p < 0.01)
     True
     """
@@ -160,6 +160,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         n_bands: int | str = "auto",
         t: float | str = "auto",
         calibrate: bool | str = "auto",
+        n_components: int = N_COMPONENTS,
         n_landmarks: int = N_LANDMARKS,
         frame: str = "blocks",
         signal_pca: int | None = None,
@@ -182,6 +183,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.n_bands = n_bands
         self.t = t
         self.calibrate = calibrate
+        self.n_components = n_components
         self.n_landmarks = n_landmarks
         self.frame = frame
         self.signal_pca = signal_pca
