@@ -1,13 +1,10 @@
-"""`harmonic_integrate`: the call that users of scanpy know; several batch keys; covariates to keep."""
-
-import logging
+"""`harmonic_integrate`: the call that users of scanpy know; several batch keys."""
 
 import numpy as np
 import pytest
 
 from harmonicalign import scverse
 from harmonicalign.datasets import load_digits_pair
-from harmonicalign.metrics import mixing_entropy
 
 anndata = pytest.importorskip("anndata")
 pd = pytest.importorskip("pandas")
@@ -75,70 +72,3 @@ def test_combinations_with_too_few_rows_are_named(cells):
         scverse.align(cells, batch_key=["day", "plate"])
     with pytest.raises(ValueError, match="batch_key is missing"):
         scverse.align(cells, batch_key=[])
-
-
-# --- covariates ---------------------------------------------------------------------------------------------
-
-
-def treated(seed, effect=1.5, n=400, n_genes=200):
-    """Two batches of five cell types; 90 % of the one are treated and 10 % of the other."""
-    rng = np.random.default_rng(seed)
-    types = 1.5 * rng.normal(size=(5, n_genes)) * (rng.random((5, n_genes)) < 0.3)
-    treatment = effect * rng.normal(size=n_genes) * (rng.random(n_genes) < 0.2)
-    shift = rng.normal(0, 0.7, n_genes)
-    kind, on = rng.choice(5, 2 * n), rng.random(2 * n) < np.repeat([0.9, 0.1], n)
-    batch = np.repeat(["a", "b"], n)
-    x = types[kind] + on[:, None] * treatment + (batch == "b")[:, None] * shift
-    obs = pd.DataFrame(
-        {"batch": batch, "type": kind, "treated": np.where(on, "yes", "no")},
-        index=[f"c{i}" for i in range(2 * n)],
-    )
-    return anndata.AnnData((x + rng.normal(size=x.shape)).astype(np.float32), obs=obs)
-
-
-def mixed_within(adata):
-    """How well the batches mix among cells of one type and one treatment."""
-    label = np.asarray(adata.obs["type"].astype(str) + adata.obs["treated"])
-    of = [np.asarray(adata.obs["batch"] == key) for key in ("a", "b")]
-    return mixing_entropy(
-        [adata.obsm["X_harmonic"][rows] for rows in of], 30, labels=[label[rows] for rows in of]
-    )
-
-
-def test_a_treatment_is_kept_where_batches_hold_different_shares_of_it():
-    adata = treated(0)
-    scverse.harmonic_integrate(adata, "batch", basis=None)
-    without = mixed_within(adata)
-    scverse.harmonic_integrate(adata, "batch", basis=None, covariates="treated")
-    assert mixed_within(adata) > without + 0.1
-
-
-def test_levels_are_combinations_and_rows_without_a_value_have_none(cells, caplog):
-    cells.obs["dose"] = pd.Categorical.from_codes(np.arange(230) % 3 - 1, ["low", "high"])
-    cells.obs["plate"] = np.where(cells.obs["day"] == "first", 1, cells.obs["plate"])
-    with caplog.at_level(logging.WARNING):
-        model = scverse.align(cells, batch_key="day", covariates=["plate", "dose"])
-    assert not caplog.records
-    assert {step["start"] for step in model.history_} == {"anchors"}
-
-
-def test_covariates_that_cannot_be_told_from_batches_are_refused(cells):
-    with pytest.raises(ValueError, match=r"the batches cannot be told apart: 'second' share"):
-        scverse.align(cells, batch_key="day", covariates="day")
-    with pytest.raises(ValueError, match="drop anchors"):
-        scverse.align(cells, batch_key="day", covariates="plate", anchors=np.zeros((1, 2), dtype=int))
-    with pytest.raises(ValueError, match="drop anchors and method"):
-        scverse.align(cells, batch_key="day", covariates="plate", method="paper")
-    with pytest.raises(ValueError, match="has no 'plat'; did you mean 'plate'"):
-        scverse.align(cells, batch_key="day", covariates="plat")
-
-
-def test_batches_without_a_level_in_common_are_reported(cells, caplog):
-    """Three batches in a chain: the first and the last hold no treatment in common."""
-    day = np.asarray(cells.obs["day"])
-    cells.obs["batch"] = np.where(day == "first", "a", np.where(cells.obs["plate"] == 1, "b", "c"))
-    cells.obs["drug"] = np.where(day == "first", "no", "yes")
-    cells.obs.loc[(cells.obs["batch"] == "b") & (np.arange(230) % 2 == 0), "drug"] = "no"
-    with caplog.at_level(logging.WARNING):
-        scverse.align(cells, batch_key="batch", covariates="drug")
-    assert "1 pair(s) of batches share no level or too few rows of one ('a' and 'c')" in caplog.text

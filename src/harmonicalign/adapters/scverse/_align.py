@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harmonicalign._typing import Anchors, Array, MatrixLike, RandomState
-from harmonicalign.adapters.scverse._covariates import levels_of, pairs_within
 from harmonicalign.adapters.scverse._data import AnnDatas, ByDataset, Parts, split, unknown
 from harmonicalign.adapters.scverse._prepare import Options, Prepared, prepare
 from harmonicalign.adapters.scverse._write import Slots, write_results
@@ -37,7 +36,6 @@ def align(
     peaks: Hashable = None,
     genes: str | Path | DataFrame | None = None,
     anchors: str | Anchors | None = None,
-    covariates: str | Sequence[str] | None = None,
     key_added: str = "harmonic",
     neighbors_key: str | None = None,
     copy: bool = False,
@@ -90,11 +88,6 @@ def align(
     anchors
         Rows known to match, as in `HarmonicAlignment.fit`; or "obs_names", for rows of the same name
         in two datasets.
-    covariates
-        Columns of obs whose differences are to be kept (treatment, tissue). Where batches hold their
-        levels in different shares, a plain alignment takes some rows of different levels for the same. With
-        `covariates` a second one follows that starts from pairs of rows of one level. Batches that share
-        no level with others are refused: their difference cannot be told from that of the levels.
     key_added
         Where results go: ``obsm["X_<key_added>"]``, ``uns[key_added]``, and so on.
     neighbors_key
@@ -136,9 +129,6 @@ def align(
     seed = random_state if rng is None else rng
     model = HarmonicAlignment(random_state=seed, **_checked(params))
     parts = split(data, batch_key)
-    if covariates is not None and (anchors is not None or model.method == "paper"):
-        raise ValueError("covariates finds anchors by itself, for method='refined'; drop anchors and method")
-    levels = None if covariates is None else levels_of(parts, covariates)
     if copy and any(adata.isbacked for adata in parts.objects):
         raise ValueError(
             "copy=True would read a backed file as a whole; drop it (the file itself is never written to), "
@@ -147,8 +137,6 @@ def align(
     options = Options.of(parts, use_rep, layer, normalize, n_vars, signals)
     prepared = prepare(parts, options, links=links, peaks=peaks, genes=genes)
     _fit(model, parts, prepared, _anchors(anchors, parts))
-    if levels is not None:
-        _fit(model, parts, prepared, pairs_within(model, levels, model.fitted_.seed))
     slots = Slots(key_added, neighbors_key or key_added)
     record = {
         "form": parts.form,
