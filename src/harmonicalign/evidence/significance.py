@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg
 from scipy import stats
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.evidence.correspondence import learn_rotation, scores
@@ -38,6 +39,8 @@ class Significance:
     chance
         The alignment is not significant if p is larger.
     """
+
+    __repr__ = short_repr
 
     z: float
     p: float

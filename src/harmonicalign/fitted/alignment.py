@@ -5,18 +5,20 @@ Functions compute; the class remembers what they need.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
-from harmonicalign._typing import Array
+from harmonicalign._repr import brief
+from harmonicalign._typing import Array, Datasets, Labels, MatrixLike
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
+from harmonicalign.fitted.values import over_all_rows, over_rows_of
 from harmonicalign.inputs.frames import check_row_labels, layout_of
 from harmonicalign.inputs.parse import Inputs, new_key, parse, position_of
 from harmonicalign.inputs.rows import at_hand, find_rows
@@ -25,7 +27,7 @@ from harmonicalign.inputs.validate import check_data
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.joint import Joint
 from harmonicalign.uses.checks import hold_values
-from harmonicalign.uses.correct import correct
+from harmonicalign.uses.correct import Corrected, correct
 from harmonicalign.uses.smooth import Denoised, Imputation, balanced_transitions, denoise, impute
 from harmonicalign.uses.transfer import LabelTransfer, ValueTransfer, transfer_labels, transfer_values
 
@@ -70,6 +72,10 @@ class FittedAlignment:
     links: tuple[Array, Array] | None = None
     signals_given: bool = False
     known_confidence: tuple[Array, ...] | None = None
+
+    def __repr__(self) -> str:
+        rows = brief(dict(zip(self.keys, self.sizes, strict=True)))
+        return f"FittedAlignment({self.model.method!r}, rows={rows}, coordinates={self.width})"
 
     @property
     def keys(self) -> list[Any]:
@@ -267,10 +273,10 @@ class FittedAlignment:
     def transfer(
         self,
         /,
-        labels: Any,
+        labels: Labels | Mapping[Any, Labels],
         *,
-        source: Any = None,
-        target: Any = None,
+        source: Hashable = None,
+        target: Hashable = None,
         method: str = "knn",
         threshold: float | None = None,
         **options: Any,
@@ -317,7 +323,7 @@ class FittedAlignment:
         common |= {"support": self.support()[goal], "threshold": threshold}
         return transfer_labels(places, known, new, **common)
 
-    def correct(self, /, reference: Any = None, **options: Any) -> Any:
+    def correct(self, /, reference: Hashable = None, **options: Any) -> Corrected:
         """Signals of every dataset, corrected to match a reference dataset, in original units.
 
         Parameters
@@ -330,49 +336,45 @@ class FittedAlignment:
         Returns
         -------
         corrected
-            Signals in the form of the fitted input: sparse stays sparse, and data frames are data frames of
-            the shared columns, with their row labels.
+            Its ``values`` are the signals in the form of the fitted input: sparse stays sparse, and data
+            frames are data frames of the shared columns, with their row labels.
         """
         if self.links is not None:
             raise ValueError("correct needs signals that correspond column by column; this model has links")
-        results = correct(
-            [at_hand(signals) for signals in self.inputs.signals],
-            self.joint_coordinates(),
-            0 if reference is None else self.position(reference),
-            confidence=self.support(),
-            random_state=self.seed,
-            **options,
-        )
-        return self.inputs.restore_signals(results)
+        target = 0 if reference is None else self.position(reference)
+        given = {"confidence": self.support(), "random_state": self.seed, **options}
+        signals = [at_hand(signals) for signals in self.inputs.signals]
+        found = correct(signals, self.joint_coordinates(), target, **given)
+        return Corrected(self.inputs.restore_signals(found.values), self.keys[target])
 
-    def denoise(self, values: Any, *, dataset: Any = None, t: int | str = "auto") -> Denoised:
+    def denoise(
+        self, /, values: Datasets | None = None, *, dataset: Hashable = None, t: int | str = "auto"
+    ) -> Denoised:
         """Values smoothed by diffusion over the rows of all datasets.
 
         Parameters
         ----------
         values
-            Columns over the rows of `dataset`, or over those of all datasets stacked in the order
-            of `keys_`.
+            Columns over the rows of every dataset, in a list or dict; or one matrix over the rows of all, in
+            the order of the fit (of several datasets: of `keys_`). By default the signals of the fit.
         dataset
-            Which rows the values belong to; they are then smoothed over those rows alone.
+            Which dataset the values belong to; they are then smoothed over its rows alone.
         t
             Diffusion time, a whole number; "auto" chooses it.
         """
-        matrix, places = check_data("values", values), self.joint_coordinates()
-        if dataset is not None:
-            i = self.position(dataset)
-            places = [places[i]]
-            self.inputs.check_order(i, "values", values)
-        n = sum(map(len, places))
-        if matrix.shape[0] != n:
-            whose = "all datasets, in the order of keys_" if dataset is None else f"dataset {dataset!r}"
-            raise ValueError(f"values has {matrix.shape[0]} rows; expected the {n} rows of {whose}")
-        support = self.support() if dataset is None else None
-        found = denoise(matrix, balanced_transitions(places, confidence=support), t=t)
+        places = self.joint_coordinates()
+        if dataset is None:
+            given = over_all_rows(values, self.inputs, self.sizes)
+            transitions = balanced_transitions(places, confidence=self.support())
+            return given.restored(denoise(given.matrix, transitions, t=t))
+        i = self.position(dataset)
+        found = denoise(over_rows_of(i, values, self.inputs), balanced_transitions([places[i]]), t=t)
         layout = layout_of(values)
         return replace(found, values=layout.table(found.values, index=layout.index))
 
-    def impute(self, values: Any, *, source: Any, target: Any, n_neighbors: int = 15) -> Imputation:
+    def impute(
+        self, values: MatrixLike, *, source: Hashable, target: Hashable, n_neighbors: int = 15
+    ) -> Imputation:
         """Unmeasured features of `target`, predicted from the nearest rows of `source`.
 
         Parameters

@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, Datasets, Labels, Matrix, MatrixLike
 from harmonicalign.inputs.frames import Layout, check_row_labels, layout_of, opened, part_of
 from harmonicalign.inputs.labels import batch_codes, is_missing
@@ -42,6 +43,8 @@ class Inputs:
     layouts, signal_layouts
         How every dataset and its signals were given: names of columns in their own order, row labels.
     """
+
+    __repr__ = short_repr
 
     form: str
     keys: list[Hashable]

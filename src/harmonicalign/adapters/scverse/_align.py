@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harmonicalign.adapters.scverse._data import Parts, split, unknown
+from harmonicalign._typing import Anchors, Array, MatrixLike, RandomState
+from harmonicalign.adapters.scverse._data import AnnDatas, ByDataset, Parts, split, unknown
 from harmonicalign.adapters.scverse._prepare import Options, Prepared, prepare
 from harmonicalign.adapters.scverse._write import Slots, write_results
 from harmonicalign.estimator import HarmonicAlignment
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["align"]
 
@@ -18,22 +24,22 @@ logger = logging.getLogger("harmonicalign")
 
 
 def align(
-    data: Any,
+    data: AnnDatas,
     *,
-    batch_key: str | None = None,
-    use_rep: Any = None,
-    layer: Any = None,
+    batch_key: str | Sequence[str] | None = None,
+    use_rep: ByDataset[str | None] = None,
+    layer: ByDataset[str | None] = None,
     n_vars: int | str | None = None,
-    normalize: Any = False,
+    normalize: bool | Mapping[Any, bool] | Collection[Hashable] = False,
     signals: str | None = None,
-    links: Any = None,
-    peaks: Any = None,
-    genes: Any = None,
-    anchors: Any = None,
+    links: DataFrame | Mapping[str, Any] | MatrixLike | None = None,
+    peaks: Hashable = None,
+    genes: str | Path | DataFrame | None = None,
+    anchors: str | Anchors | None = None,
     key_added: str = "harmonic",
     neighbors_key: str | None = None,
     copy: bool = False,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
     rng: np.random.Generator | None = None,
     device: str = "cpu",
     **params: Any,
@@ -51,7 +57,8 @@ def align(
         two only the columns that are used are held in memory.
     batch_key
         With one AnnData: the column of obs that identifies the datasets. Rows of a batch need
-        not be contiguous.
+        not be contiguous. Of several columns every combination of values that occurs is a dataset, and
+        ``obs["<key_added>_batch"]`` says which.
     use_rep
         Entry of obsm that the graphs are built on, for example ``"X_pca"``; a dict gives one by
         dataset. By default the signals themselves (reduced by PCA), or a dataset's own most variable
@@ -130,15 +137,15 @@ def align(
     options = Options.of(parts, use_rep, layer, normalize, n_vars, signals)
     prepared = prepare(parts, options, links=links, peaks=peaks, genes=genes)
     _fit(model, parts, prepared, _anchors(anchors, parts))
+    slots = Slots(key_added, neighbors_key or key_added)
     record = {
         "form": parts.form,
-        "batch_key": batch_key or "",
+        "batch_key": slots.batch if isinstance(parts.batch_key, tuple) else parts.batch_key or "",
         "peaks": "" if peaks is None else str(peaks),
         "signals": signals or "",
         "random_state": int(seed) if isinstance(seed, int | np.integer) else str(type(seed).__name__),
         "given": {name: str(value) for name, value in sorted(params.items())},
     }
-    slots = Slots(key_added, neighbors_key or key_added)
     if copy:
         data = _copied(parts)
         parts = split(data, batch_key)
@@ -156,7 +163,7 @@ def _checked(params: dict[str, Any]) -> dict[str, Any]:
     return params
 
 
-def _fit(model: HarmonicAlignment, parts: Parts, prepared: Prepared, anchors: Any) -> None:
+def _fit(model: HarmonicAlignment, parts: Parts, prepared: Prepared, anchors: Anchors | None) -> None:
     """Fit the estimator in the form of the data, and pass the names of the signals."""
     model.fit(
         parts.one_to_one(prepared.datasets),
@@ -168,7 +175,7 @@ def _fit(model: HarmonicAlignment, parts: Parts, prepared: Prepared, anchors: An
     model.fitted_ = model.fitted_.at_hand().with_signal_names(names)
 
 
-def _anchors(anchors: Any, parts: Parts) -> Any:
+def _anchors(anchors: str | Anchors | None, parts: Parts) -> Anchors | None:
     """Known pairs of rows; by name, those that occur once in each of two datasets."""
     if not isinstance(anchors, str):
         return anchors
@@ -177,7 +184,7 @@ def _anchors(anchors: Any, parts: Parts) -> Any:
     if parts.form == "batches":
         raise ValueError("anchors='obs_names' needs datasets whose rows share names, not batches")
     names = [np.asarray(part.adata.obs_names).astype(str) for part in parts.parts]
-    found = {}
+    found: dict[tuple[Hashable, Hashable], Array] = {}
     for i, a in enumerate(names):
         for j, b in enumerate(names[:i]):
             both, rows_b, rows_a = np.intersect1d(b, a, return_indices=True)
