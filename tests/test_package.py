@@ -25,6 +25,7 @@ ROOMS = [
     "paper",
     "evidence",
     "method",
+    "shape",
     "uses",
     "metrics",
     "fitted",
