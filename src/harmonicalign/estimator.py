@@ -211,7 +211,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             Columns that mean the same in every dataset, in the form of `X`; by default the datasets.
         anchors
             For "refined". Rows known to match: an (m, 2) array of row numbers in two datasets, or a dict of
-            such arrays by pair of datasets.
+            such arrays by pair of datasets. Where datasets share no column and there are neither signals nor
+            links, signals are learned from the pairs, of which there must be ten.
         links
             For two datasets whose signals differ: weights between the signals of the first and those of the
             second (genes to proteins, orthologues); 0 is no link.
@@ -242,7 +243,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             cluster = Cluster(client, landmark_rows, chunk_rows)
             self.fitted_ = fit_distributed(lazy, parameters, cluster, **named)
         else:
-            inputs = parse_for(self, X, batch, signals, corresponding=links is None)
+            joined = {"corresponding": links is None, "paired": anchors is not None}
+            inputs = parse_for(self, X, batch, signals, **joined)
             self.fitted_ = fit_alignment(inputs, parameters, **named)
         return self
 

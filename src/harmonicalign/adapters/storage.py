@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from harmonicalign._exceptions import ModelFileError
 from harmonicalign.evidence.correspondence import Correspondence
+from harmonicalign.evidence.known import SignalMap
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.fitted.parameters import Parameters
@@ -71,6 +72,7 @@ TYPES: dict[str, type] = {
         Parameters,
         Reduction,
         Settings,
+        SignalMap,
         Significance,
         *_MODELS.values(),
     )

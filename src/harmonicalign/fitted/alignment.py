@@ -14,6 +14,7 @@ import numpy as np
 
 from harmonicalign._typing import Array
 from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.evidence.known import SignalMap
 from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
@@ -54,6 +55,8 @@ class FittedAlignment:
         Columns of the two datasets' signals, side by side by link; None where columns correspond as they are.
     signals_given
         Whether signals were given apart from the datasets.
+    learned
+        For every dataset how its signals follow from its columns, where known pairs told; else None.
     """
 
     model: AlignedModel
@@ -65,6 +68,7 @@ class FittedAlignment:
     parameters: Parameters
     links: tuple[Array, Array] | None = None
     signals_given: bool = False
+    learned: tuple[SignalMap, ...] | None = None
 
     @property
     def keys(self) -> list[Any]:
@@ -175,7 +179,8 @@ class FittedAlignment:
 
     def place_all(self, X: Any, signals: Any = None) -> tuple[Inputs, list[Array]]:
         """Rows of every dataset, in one of the forms of `HarmonicAlignment.fit`, and their coordinates."""
-        inputs = parse(X, signals=signals, corresponding=self.links is None)
+        corresponding = self.links is None and self.learned is None
+        inputs = parse(X, signals=signals, corresponding=corresponding)
         if inputs.keys != self.inputs.keys:
             raise ValueError(
                 f"transform got the datasets {inputs.keys}, the model knows {self.inputs.keys}; "
@@ -201,6 +206,11 @@ class FittedAlignment:
             raise AttributeError("only a refined alignment of two or more datasets takes another one")
         if self.links is not None:
             raise ValueError("add needs signals that correspond column by column; this model has links")
+        if self.learned is not None:
+            raise ValueError(
+                "add needs columns that correspond; this model learned its signals from known pairs: fit "
+                "again with the new dataset and its pairs"
+            )
         key = len(self.keys) if key is None else key
         if key in self.keys:
             raise ValueError(f"key {key!r} is taken; the datasets are {self.keys}")
@@ -254,6 +264,8 @@ class FittedAlignment:
         """Signals of new rows of dataset i, checked and linked."""
         if signals is None and self.signals_given:
             raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
+        if signals is None and self.learned is not None:
+            return self.learned[i].apply(rows)
         # Columns matched by position are those of the rows, which were already checked.
         own = signals is None and self.signal_names is None
         shared = rows if own else self._by_name(X if signals is None else signals)

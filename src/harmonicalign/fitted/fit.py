@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from harmonicalign._progress import Progress
+from harmonicalign.evidence.known import signals_from_pairs
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.fitted.parameters import Parameters, anchor_pairs
 from harmonicalign.inputs.links import link_signals
@@ -41,6 +43,16 @@ def fit_alignment(
         Print each stage and its time.
     """
     method = parameters.method_for(len(inputs.keys))
+    pairs = anchor_pairs(anchors, parameters.method, inputs.keys, [d.shape[0] for d in inputs.datasets])
+    learned = None
+    if inputs.unshared:
+        if parameters.metric != "euclidean":
+            raise ValueError(
+                f"metric={parameters.metric!r} needs signals=…: distances have no columns of their own"
+            )
+        learned = tuple(signals_from_pairs(inputs.datasets, pairs, seed, inputs.keys))
+        made = [known.apply(rows) for known, rows in zip(learned, inputs.datasets, strict=True)]
+        inputs = replace(inputs, signals=made)
     columns = None if links is None else link_signals(links, *inputs.signals)
     signals = inputs.signals
     if columns is not None:
@@ -48,10 +60,18 @@ def fit_alignment(
     progress = Progress(verbose)
     settings = parameters.settle(method, [d.shape for d in inputs.datasets])
     parameters.check_memory(method, settings, inputs.datasets, inputs.signals)
-    pairs = anchor_pairs(anchors, parameters.method, inputs.keys, [d.shape[0] for d in inputs.datasets])
     fit = parameters.fit_function(method, inputs.keys, settings, anchors=pairs, seed=seed, progress=progress)
     model = fit(inputs.datasets, signals)
     embedding = tuple(model.coordinates())
     return FittedAlignment(
-        model, inputs, embedding, settings, progress.timings, seed, parameters, columns, signals_given
+        model,
+        inputs,
+        embedding,
+        settings,
+        progress.timings,
+        seed,
+        parameters,
+        columns,
+        signals_given,
+        learned,
     )

@@ -41,6 +41,8 @@ class Inputs:
         The datasets as given, for row labels of the output.
     columns
         For every dataset the names of its columns, if it was given as a data frame.
+    unshared
+        No column is known to correspond: `signals` are the datasets, until known pairs make others.
     """
 
     form: str
@@ -51,6 +53,7 @@ class Inputs:
     signal_names: list[str] | None
     containers: list[Any]
     columns: list[list[str] | None] = field(default_factory=list)
+    unshared: bool = False
 
     def without_containers(self) -> Inputs:
         """The same without the objects passed by the user, which need not be kept."""
@@ -100,7 +103,12 @@ class Inputs:
 
 
 def parse(
-    x: Datasets, batch: Labels | None = None, signals: Datasets | None = None, *, corresponding: bool = True
+    x: Datasets,
+    batch: Labels | None = None,
+    signals: Datasets | None = None,
+    *,
+    corresponding: bool = True,
+    paired: bool = False,
 ) -> Inputs:
     """Convert any accepted input to a list of datasets.
 
@@ -114,6 +122,9 @@ def parse(
         Corresponding signals in the same form as `x`; by default the datasets themselves.
     corresponding
         Whether column j must mean the same in all signals; False if links are given.
+    paired
+        Whether some rows are known to match, so that datasets without a common column can be told apart from
+        a mistake.
     """
     form, keys, rows, containers = _split("X", x, batch)
     datasets = [check_data(_label(form, key), c, min_rows=3) for key, c in zip(keys, containers, strict=True)]
@@ -124,6 +135,8 @@ def parse(
         signal_containers = _split_like(signals, form, keys, rows, [d.shape[0] for d in datasets])
         given = True
     name = "signals" if given else "X"
+    unshared = paired and corresponding and not given and _share_no_column(containers)
+    corresponding = corresponding and not unshared
     signal_names = None
     if corresponding:
         signal_containers, signal_names = _by_name(signal_containers, keys, name)
@@ -137,10 +150,10 @@ def parse(
         raise ValueError(
             f"{name} has {', '.join(map(str, widths))} columns in its {len(widths)} datasets; signals must "
             "correspond column by column: pass signals=[…] with columns that mean the same in all datasets, "
-            "or data frames whose column names say so"
+            "data frames whose column names say so, or anchors=… if some rows are known to match"
         )
     columns = [column_names(c) for c in containers]
-    return Inputs(form, keys, rows, datasets, checked, signal_names, containers, columns)
+    return Inputs(form, keys, rows, datasets, checked, signal_names, containers, columns, unshared)
 
 
 def column_names(x: object) -> list[str] | None:
@@ -243,6 +256,15 @@ def _split_like(
         if len(out) != len(lengths) or found != n:
             raise ValueError(f"signals of {key!r} has {found} rows where X has {n}; rows must match")
     return out
+
+
+def _share_no_column(containers: list[Matrix]) -> bool:
+    """Whether columns cannot correspond: frames without a common name, or matrices of different widths."""
+    names = [column_names(c) for c in containers]
+    known = [set(n) for n in names if n is not None]
+    if len(known) == len(names):
+        return not set.intersection(*known)
+    return len({np.shape(c)[1] for c in containers}) > 1
 
 
 def _by_name(

@@ -43,7 +43,9 @@ def starting_plans(x: Geometry, y: Geometry, config: ShapeConfig) -> Iterator[tu
         yield f"distances {kind}", found
     for order, signs in _turns(min(x.psi.shape[1], y.psi.shape[1])):
         plan = _matched(x.psi, y.psi[:, order] * np.array(signs))
-        name = "harmonics " + " ".join(f"{'+' if s > 0 else '-'}{k}" for k, s in zip(order, signs, strict=True))
+        name = "harmonics " + " ".join(
+            f"{'+' if s > 0 else '-'}{k}" for k, s in zip(order, signs, strict=True)
+        )
         yield name, improve(x, y, plan, rounds=config.start_rounds, **options)  # type: ignore[arg-type]
 
 
