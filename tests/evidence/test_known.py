@@ -53,7 +53,7 @@ def test_fit_with_known_pairs_alone(tmp_path):
     assert foscttm(zx[order[30:]], zy[30:]) < 0.1
     assert model.significance_.p < 0.01
     few = model.transform(y[order][40:60] + 1e-9, dataset=1)
-    assert np.abs(few - zy[40:60]).max() < 0.2 * zy.std()
+    assert np.linalg.norm(few - zy[40:60]) < 0.3 * np.linalg.norm(zy[40:60])
     again = load(model.save(tmp_path / "model.npz"))
     np.testing.assert_allclose(
         again.transform(x[:5] + 1e-3, dataset=0), model.transform(x[:5] + 1e-3, dataset=0)
@@ -82,7 +82,7 @@ def test_frames_without_a_common_name_count_as_unshared():
 def test_errors_say_what_to_do():
     x, y, z = views(widths=(12, 7, 9))
     few = np.column_stack([np.arange(9)] * 2)
-    with pytest.raises(ValueError, match="9 pairs .* at least 10 are needed .*: give more"):
+    with pytest.raises(ValueError, match=r"9 pairs .* at least 10 are needed .*: give more"):
         HarmonicAlignment().fit([x, y], anchors=few)
     many = np.column_stack([np.arange(30)] * 2)
     with pytest.raises(ValueError, match="do not join dataset 2 to the others"):

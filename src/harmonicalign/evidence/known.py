@@ -83,7 +83,7 @@ def signals_from_pairs(
         if (given := len(np.unique(rows, axis=0))) < LEAST_PAIRS:
             raise ValueError(
                 f"anchors name {given} pairs of datasets {names[i]!r} and {names[j]!r}, which share no "
-                f"columns; at least {LEAST_PAIRS} are needed to learn how their columns are related: give more, "
+                f"columns; at least {LEAST_PAIRS} are needed to learn how these are related: give more, "
                 "or pass signals or links"
             )
     maps = [_components(data, seed + i) for i, data in enumerate(datasets)]

@@ -68,8 +68,8 @@ class _Side:
 class ShapeAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc,call-arg]
     """Align two datasets that share no feature, by the distances within each; refuse where that cannot tell.
 
-    Prefer `HarmonicAlignment` wherever some features mean the same in both datasets, or some rows are known to
-    match: shape alone is weak evidence. The datasets should hold the same kinds of rows in about the same
+    Prefer `HarmonicAlignment` wherever some features mean the same in both datasets, or some rows are known
+    to match: shape alone is weak evidence. The datasets should hold the same kinds of rows in about the same
     proportions.
 
     Parameters
@@ -230,8 +230,8 @@ class ShapeAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         for name, given in {"signals": signals, "anchors": anchors}.items():
             if given is not None:
                 raise ValueError(
-                    f"ShapeAlignment compares shapes only and would not use {name}, which are better evidence: "
-                    f"use HarmonicAlignment().fit(X, {name}=…), or drop them"
+                    f"ShapeAlignment compares shapes only and would not use {name}, which are better "
+                    f"evidence: use HarmonicAlignment().fit(X, {name}=…), or drop them"
                 )
         return DEFAULT_SHAPE if self.config is None else self.config
 
@@ -256,6 +256,7 @@ class ShapeAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         side = self._sides[i]
         rows = side.reduction.apply(data)
         out = np.asarray(side.graph.extend(rows) @ placed)
+        assert side.graph.rows is not None
         nearest = nearest_rows(side.graph.rows, 1, rows)
         same = nearest.distances[:, 0] <= 1e-7 * np.abs(rows).max(initial=1.0)
         out[same] = placed[nearest.indices[same, 0]]

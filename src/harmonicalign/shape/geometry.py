@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import scipy.linalg
@@ -20,7 +21,7 @@ from harmonicalign.shape.config import ShapeConfig
 __all__ = ["Geometry", "describe", "multiscale_map", "rank_distances"]
 
 _SLOWEST = 0.995
-"""Eigenvalues count as at most this, so that a component of the graph is far from the others, not infinitely."""
+"""Eigenvalues count as at most this: a component of the graph is far from the others, not infinitely."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def describe(rows: Array, config: ShapeConfig, name: str, seed: int) -> tuple[Ge
     geometry = Geometry(
         vectors=np.hstack([vectors for _, vectors in parts]),
         values=np.concatenate([values for values, _ in parts]),
-        kinds=tuple(slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)),
+        kinds=tuple(slice(int(a), int(b)) for a, b in pairwise(edges)),
         squares=np.stack([_mean_squares(c) for c in ranked]),
         psi=spectra[0].psi[:, : config.n_signed],
         coordinates=multiscale_map(spectra[0]),

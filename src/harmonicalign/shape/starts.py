@@ -1,8 +1,8 @@
 """Where the search for a plan starts: flat, from one kind of distances, and from matched harmonics.
 
-The loss has many local minima, above all for datasets that are nearly symmetric. Two datasets of one shape have
-the same leading harmonics up to their order and signs, so trying all orders and signs of the first few reaches
-the ways in which the shapes can be laid onto each other.
+The loss has many local minima, above all for datasets that are nearly symmetric. Two datasets of one shape
+have the same leading harmonics up to their order and signs, so trying all orders and signs of the first few
+reaches the ways in which the shapes can be laid onto each other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Gromov–Wasserstein transport between two geometries, over several kinds of distances at once.
 
-A plan T, (n_x, n_y), says how much of row i of x lies on row j of y; its rows and columns have equal mass. Its
-loss is the mean over kinds of distances k of ``Σ (C^x_k[i, i'] − C^y_k[j, j'])² T[i, j] T[i', j']``.
+A plan T, (n_x, n_y), says how much of row i of x lies on row j of y; its rows and columns have equal mass.
+Its loss is the mean over kinds of distances k of ``Σ (C^x_k[i, i'] − C^y_k[j, j'])² T[i, j] T[i', j']``.
 
 References
 ----------
@@ -78,7 +78,7 @@ def balanced(weights: Array, n_iterations: int) -> Array:
 
 
 def _balance(weights: Array, v: Array, n_iterations: int) -> tuple[Array, Array]:
-    """The same from known factors of the columns, and the new ones: they change little from round to round."""
+    """The same from known factors of the columns, and the new ones; they change little between rounds."""
     kernel = np.maximum(weights, _LEAST)
     n, m = kernel.shape
     for _ in range(n_iterations):
