@@ -208,11 +208,12 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         batch
             With one matrix: the label of the dataset of every row.
         signals
-            Columns that mean the same in every dataset, in the form of `X`; by default the datasets.
+            Columns that mean the same in every dataset, in the form of `X`; by default the datasets. "anchors":
+            such columns are learned from known pairs.
         anchors
             For "refined". Rows known to match: an (m, 2) array of row numbers in two datasets, or a dict of
             such arrays by pair of datasets. Where datasets share no column and there are neither signals nor
-            links, signals are learned from the pairs, of which there must be ten.
+            links, or with ``signals="anchors"``, signals are learned from the pairs, at least ten.
         links
             For two datasets whose signals differ: weights between the signals of the first and those of the
             second (genes to proteins, orthologues); 0 is no link.
@@ -234,7 +235,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         named: dict[str, Any] = {
             "anchors": anchors,
             "links": links,
-            "signals_given": signals is not None,
+            "signals_given": signals is not None and not isinstance(signals, str),
             "seed": int(random_state_from(self.random_state).randint(2**31)),
             "verbose": self.verbose,
         }

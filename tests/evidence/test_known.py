@@ -79,6 +79,17 @@ def test_frames_without_a_common_name_count_as_unshared():
         HarmonicAlignment(random_state=0).fit(frames)
 
 
+def test_columns_of_one_width_may_be_said_not_to_correspond():
+    x, y = views(widths=(8, 8))
+    known = np.column_stack([np.arange(40)] * 2)
+    model = HarmonicAlignment(random_state=0).fit([x, y], anchors=known, signals="anchors")
+    assert foscttm(model.embedding_[0][40:], model.embedding_[1][40:]) < 0.12
+    with pytest.raises(ValueError, match="'anchors' with anchors=…"):
+        HarmonicAlignment().fit([x, y], signals="anchors")
+    with pytest.raises(ValueError, match="signals is 'pairs'"):
+        HarmonicAlignment().fit([x, y], anchors=known, signals="pairs")
+
+
 def test_errors_say_what_to_do():
     x, y, z = views(widths=(12, 7, 9))
     few = np.column_stack([np.arange(9)] * 2)

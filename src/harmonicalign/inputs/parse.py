@@ -105,7 +105,7 @@ class Inputs:
 def parse(
     x: Datasets,
     batch: Labels | None = None,
-    signals: Datasets | None = None,
+    signals: Datasets | str | None = None,
     *,
     corresponding: bool = True,
     paired: bool = False,
@@ -119,13 +119,22 @@ def parse(
     batch
         With one matrix: the dataset of every row.
     signals
-        Corresponding signals in the same form as `x`; by default the datasets themselves.
+        Corresponding signals in the same form as `x`; by default the datasets themselves. "anchors": none
+        are known, and they are to be learned from known pairs.
     corresponding
         Whether column j must mean the same in all signals; False if links are given.
     paired
         Whether some rows are known to match, so that datasets without a common column can be told apart from
         a mistake.
     """
+    learned = isinstance(signals, str)
+    if isinstance(signals, str):
+        if signals != "anchors" or not paired or not corresponding:
+            raise ValueError(
+                f"signals is {signals!r}; expected columns that correspond, or 'anchors' with anchors=… and "
+                "without links, to learn such columns from known pairs"
+            )
+        signals = None
     form, keys, rows, containers = _split("X", x, batch)
     datasets = [check_data(_label(form, key), c, min_rows=3) for key, c in zip(keys, containers, strict=True)]
     if signals is None:
@@ -135,7 +144,7 @@ def parse(
         signal_containers = _split_like(signals, form, keys, rows, [d.shape[0] for d in datasets])
         given = True
     name = "signals" if given else "X"
-    unshared = paired and corresponding and not given and _share_no_column(containers)
+    unshared = learned or (paired and corresponding and not given and _share_no_column(containers))
     corresponding = corresponding and not unshared
     signal_names = None
     if corresponding:
