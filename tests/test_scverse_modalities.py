@@ -167,7 +167,7 @@ def two_modalities(names):
     for i, width in enumerate((12, 9)):
         data = ad.AnnData(cells @ rng.normal(size=(3, width)) + 0.1 * rng.normal(size=(80, width)))
         data.var_names = [f"v{i}_{j}" for j in range(width)]
-        data.obs_names = names if i == 0 else names[::-1]
+        data.obs_names = names
         pair.append(data[::-1].copy() if i else data)
     return pair
 

@@ -208,8 +208,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         batch
             With one matrix: the label of the dataset of every row.
         signals
-            Columns that mean the same in every dataset, in the form of `X`; by default the datasets. "anchors":
-            such columns are learned from known pairs.
+            Columns that mean the same in every dataset, in the form of `X`; by default the datasets.
+            "anchors": such columns are learned from known pairs.
         anchors
             For "refined". Rows known to match: an (m, 2) array of row numbers in two datasets, or a dict of
             such arrays by pair of datasets. Where datasets share no column and there are neither signals nor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -76,9 +76,10 @@ def search(
                 x, y, _softened(one.plan), rate=config.rate, rounds=config.rounds, n_balance=config.n_balance
             )
             done.append(Solution(plan, relative_loss(x, y, plan), one.start))
-    done.sort(key=lambda s: s.loss)
-    best = done[0]
-    return [Solution(s.plan, s.loss, s.start, difference(x, y, s.plan, best.plan)) for s in done]
+    # Solutions that differed on few rows may have become one.
+    done = _apart(x, y, sorted(done, key=lambda s: s.loss), config.same, config.n_kept)
+    best = done[0].plan
+    return [replace(s, differs=difference(x, y, s.plan, best)) for s in done]
 
 
 def difference(x: Geometry, y: Geometry, one: Array, other: Array) -> float:

@@ -219,8 +219,8 @@ def _mention_pairs(parts: Parts) -> None:
         logger.warning(
             "%d rows have the same names in %r and %r. If they are the same cells, which is which need not "
             "be found: anchors='obs_names' passes the pairs on. For cells measured in both modalities there "
-            "are tools made for pairs, such as weighted nearest neighbours (muon, Seurat), MOFA+, totalVI and "
-            "MultiVI",
+            "are tools made for pairs, such as weighted nearest neighbours (muon, Seurat), MOFA+, totalVI "
+            "and MultiVI",
             len(pairs),
             a,
             b,
