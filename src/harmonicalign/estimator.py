@@ -216,7 +216,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             links, or with ``signals="anchors"``, signals are learned from the pairs, at least ten.
         links
             For two datasets whose signals differ: weights between the signals of the first and those of the
-            second (genes to proteins, orthologues); 0 is no link.
+            second (genes to proteins, orthologues); 0 is no link. For more, a dict of such matrices by pair
+            of datasets, each of which has links with at least one other.
         client
             A `distributed.Client`, or the address of a Dask scheduler, to fit there block by block; dask
             arrays are fitted this way with the scheduler that Dask is configured to use. The model is fitted

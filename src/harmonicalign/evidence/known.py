@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Matrix
 from harmonicalign.engines.faiss_neighbours import nearest_rows
@@ -42,12 +43,13 @@ _T = TypeVar("_T")
 class SignalMap:
     """From the columns of a dataset to its signals: ``rows @ weights + offset``."""
 
-    weights: Array
+    weights: Matrix
     offset: Array
 
     def apply(self, rows: Matrix) -> Array:
         """Signals of some rows."""
-        return np.asarray(rows @ self.weights + self.offset)
+        made = rows @ self.weights
+        return np.asarray((made.toarray() if sp.issparse(made) else made) + self.offset)
 
     def then(self, weights: Array, offset: Array) -> SignalMap:
         """The map of this one followed by another."""

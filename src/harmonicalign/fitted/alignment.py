@@ -56,7 +56,8 @@ class FittedAlignment:
     signals_given
         Whether signals were given apart from the datasets.
     learned
-        For every dataset how its signals follow from its columns, where known pairs told; else None.
+        For every dataset how its signals follow from its columns, where known pairs or links of several
+        datasets told; else None.
     """
 
     model: AlignedModel
@@ -208,8 +209,8 @@ class FittedAlignment:
             raise ValueError("add needs signals that correspond column by column; this model has links")
         if self.learned is not None:
             raise ValueError(
-                "add needs columns that correspond; this model learned its signals from known pairs: fit "
-                "again with the new dataset and its pairs"
+                "add needs columns that correspond; this model learned its signals from known pairs or "
+                "links: fit again with the new dataset and what joins it"
             )
         key = len(self.keys) if key is None else key
         if key in self.keys:
@@ -264,8 +265,12 @@ class FittedAlignment:
         """Signals of new rows of dataset i, checked and linked."""
         if signals is None and self.signals_given:
             raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
-        if signals is None and self.learned is not None:
-            return self.learned[i].apply(rows)
+        if self.learned is not None:
+            own = rows if signals is None else check_data("signals", signals)
+            expected = rows.shape[0], self.learned[i].weights.shape[0]
+            if own.shape != expected:
+                raise ValueError(f"signals has shape {own.shape}; expected {expected}, as in the fit")
+            return self.learned[i].apply(own)
         # Columns matched by position are those of the rows, which were already checked.
         own = signals is None and self.signal_names is None
         shared = rows if own else self._by_name(X if signals is None else signals)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from harmonicalign._progress import Progress
+from harmonicalign.evidence.hub import signals_from_links
 from harmonicalign.evidence.known import signals_from_pairs
 from harmonicalign.fitted.alignment import FittedAlignment
-from harmonicalign.fitted.parameters import Parameters, anchor_pairs
+from harmonicalign.fitted.parameters import Parameters, anchor_pairs, links_by_number
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.parse import Inputs
 
@@ -47,11 +49,14 @@ def fit_alignment(
     learned = None
     if inputs.unshared:
         if parameters.metric != "euclidean":
-            raise ValueError(
-                f"metric={parameters.metric!r} needs signals=…: distances have no columns of their own"
-            )
+            raise ValueError(f"metric={parameters.metric!r} needs signals=…: distances have no columns")
         learned = tuple(signals_from_pairs(inputs.datasets, pairs, seed, inputs.keys))
-        made = [known.apply(rows) for known, rows in zip(learned, inputs.datasets, strict=True)]
+    elif isinstance(links, Mapping):
+        joined = links_by_number(links, inputs.keys)
+        widths = [s.shape[1] for s in inputs.signals]
+        learned, links = tuple(signals_from_links(joined, widths, inputs.keys)), None
+    if learned is not None:
+        made = [known.apply(rows) for known, rows in zip(learned, inputs.signals, strict=True)]
         inputs = replace(inputs, signals=made)
     columns = None if links is None else link_signals(links, *inputs.signals)
     signals = inputs.signals
