@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,7 +83,7 @@ def embed(
     *,
     signals: Sequence[MatrixLike] | None = None,
     seed: int = 0,
-    fit: Mapping[str, Any] | None = None,
+    anchors: Any = None,
     **options: Any,
 ) -> Embedded:
     """Embed datasets by the method of that name.
@@ -99,8 +99,8 @@ def embed(
         methods take one matrix per dataset, the signals.
     seed
         Seed of the method.
-    fit
-        For our methods, further arguments of the fit.
+    anchors
+        For the default: rows known to match, from which signals are learned where none are given.
     **options
         Parameters of the method.
     """
@@ -113,7 +113,9 @@ def embed(
         model = HarmonicAlignment(
             method="paper" if method == "paper" else "refined", random_state=seed, **options
         )
-        model.fit(list(datasets), **{"signals": None if signals is None else list(signals), **(fit or {})})
+        given = None if signals is None else list(signals)
+        learned = anchors is not None and signals is None
+        model.fit(list(datasets), signals="anchors" if learned else given, anchors=anchors)
         return Embedded(model.embedding_, *spent(), model=model)
     shown = list(datasets if signals is None else signals)
     if method in ("magan", "harmony", "scanorama"):

@@ -144,7 +144,7 @@ def _found(pair: _paired.Paired, cell: Cell, shuffle: Array, magan: dict[str, An
         known = np.random.RandomState(seed_of("known pairs", seed)).permutation(len(pair.x))
         known = known[: max(10, round(share * len(known)))]
         pairs = np.column_stack([known, np.argsort(shuffle)[known]])
-        return embed(method, data, seed=seed, fit={"anchors": pairs, "signals": "anchors"})
+        return embed(method, data, seed=seed, anchors=pairs)
     if form == "independent":
         # The components of two separate decompositions do not correspond, but are treated as if they did.
         width = min(pair.x.shape[1], pair.y.shape[1])
