@@ -5,11 +5,12 @@ import re
 
 import numpy as np
 import pytest
+from scipy.sparse.csgraph import shortest_path
 
 from harmonicalign import AlignmentWarning, ShapeAlignment
 from harmonicalign.metrics import foscttm
 from harmonicalign.shape.config import ShapeConfig
-from harmonicalign.shape.geometry import describe, rank_distances
+from harmonicalign.shape.geometry import _hops, describe, rank_distances
 from harmonicalign.shape.search import difference
 from harmonicalign.shape.starts import starting_plans
 from harmonicalign.shape.transport import balanced, flat_plan, improve, relative_loss
@@ -181,6 +182,18 @@ def test_ranks_of_distances():
     np.testing.assert_allclose(
         rank_distances(distances), np.array([[0, 3, 1], [3, 0, 2], [1, 2, 0]]) / 3, rtol=1e-6
     )
+
+
+def test_hops_are_shortest_paths_on_a_graph_in_one_piece():
+    x = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([[0, 0], [30, 0]], 30, axis=0)
+    distances = np.linalg.norm(x[:, None] - x, axis=2)
+    hops = _hops(distances, 3)
+    assert np.isfinite(hops).all()
+    # One edge is one hop, and a row's nearest row is a neighbour.
+    np.testing.assert_array_equal(hops, shortest_path(hops == 1, unweighted=True, directed=False))
+    nearest = (distances + 99 * np.eye(60)).argmin(axis=1)
+    assert (hops[np.arange(60), nearest] == 1).all()
+    assert hops.max() > 1
 
 
 def plain_loss(x, y, plan):

@@ -22,7 +22,7 @@ from harmonicalign.paper.graph import Graph
 from harmonicalign.paper.reduction import Reduction, reduce_rows
 from harmonicalign.shape.config import DEFAULT_SHAPE, LEAST_ROWS, ShapeConfig
 from harmonicalign.shape.geometry import Geometry, describe
-from harmonicalign.shape.search import Solution, search
+from harmonicalign.shape.search import Solution, search, search_plan
 
 __all__ = ["ShapeAlignment", "ShapeVerdict"]
 
@@ -157,6 +157,8 @@ class ShapeAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
         inputs = _two_datasets(X, batch)
         rng = np.random.default_rng(random_state_from(self.random_state).randint(2**31))
         progress = Progress(self.verbose)
+        first, second = (min(d.shape[0], self.n_landmarks) for d in inputs.datasets)
+        progress.expect(search_plan((first, second), config))
         with threadpool_limits(None if self.n_landmarks > config.n_coarse else 1, user_api="blas"):
             sides = []
             for key, data in zip(inputs.keys, inputs.datasets, strict=True):

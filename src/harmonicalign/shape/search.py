@@ -15,7 +15,7 @@ from harmonicalign.shape.geometry import Geometry
 from harmonicalign.shape.starts import starting_plans
 from harmonicalign.shape.transport import balanced, improve, relative_loss
 
-__all__ = ["Solution", "difference", "search"]
+__all__ = ["Solution", "difference", "search", "search_plan"]
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,14 @@ def search(
     progress
         Told of each stage.
     """
-    draws = 1 if max(x.n_rows, y.n_rows) <= config.n_coarse else config.n_draws
-    work = x.n_rows * y.n_rows / config.n_coarse**2
-    progress.expect([*[("starts", 6.0)] * draws, *[("solution", 0.5 + work)] * config.n_kept])
+    sizes = x.n_rows, y.n_rows
     found: list[Solution] = []
-    for draw in range(draws):
+    for draw in range(_draws(sizes, config)):
         with progress.stage(f"starts on {config.n_coarse} rows, draw {draw + 1}"):
             rows = [_some(g.n_rows, config.n_coarse, rng) for g in (x, y)]
             found += _coarse(x, y, rows, config)
     finalists = _apart(x, y, sorted(found, key=lambda s: s.loss), config.same, config.n_kept)
-    progress.expect([*[("starts", 6.0)] * draws, *[("solution", 0.5 + work)] * len(finalists)])
+    progress.expect(search_plan(sizes, config, len(finalists)))
     done = []
     for i, one in enumerate(finalists):
         with progress.stage(f"solution {i + 1} of {len(finalists)}"):
@@ -80,6 +78,34 @@ def search(
     done = _apart(x, y, sorted(done, key=lambda s: s.loss), config.same, config.n_kept)
     best = done[0].plan
     return [replace(s, differs=difference(x, y, s.plan, best)) for s in done]
+
+
+def search_plan(
+    sizes: tuple[int, int], config: ShapeConfig, n_solutions: int | None = None
+) -> list[tuple[str, float]]:
+    """Stages of a fit in their order, each with about the seconds that it takes on a quiet machine.
+
+    Parameters
+    ----------
+    sizes
+        Landmarks of both datasets.
+    config
+        Numbers of the method.
+    n_solutions
+        Solutions that are carried on, if known.
+    """
+    coarse = min(1.0, sizes[0] * sizes[1] / config.n_coarse**2)
+    n_solutions = config.n_kept if n_solutions is None else n_solutions
+    return [
+        *[(f"shape of dataset {i}", 0.1 + 4.5 * (n / 2000) ** 2) for i, n in enumerate(sizes)],
+        *[("starts", 5 * coarse)] * _draws(sizes, config),
+        *[("solution", 0.1 + 9 * sizes[0] * sizes[1] / 2000**2)] * n_solutions,
+    ]
+
+
+def _draws(sizes: tuple[int, int], config: ShapeConfig) -> int:
+    """Random choices of few rows; one where all are few."""
+    return 1 if max(sizes) <= config.n_coarse else config.n_draws
 
 
 def difference(x: Geometry, y: Geometry, one: Array, other: Array) -> float:
