@@ -212,16 +212,13 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         batch
             With one matrix: the label of the dataset of every row.
         signals
-            Columns that mean the same in every dataset, in the form of `X`; by default the datasets.
-            "anchors": such columns are learned from known pairs.
+            Columns that mean the same everywhere, in the form of `X`, which is the default; or "anchors".
         anchors
             For "refined". Rows known to match: an (m, 2) array of row numbers in two datasets, or a dict of
-            such arrays by pair of datasets. Where datasets share no column and there are neither signals nor
-            links, or with ``signals="anchors"``, signals are learned from the pairs, at least ten.
+            such arrays by pair. With ``signals="anchors"``, or if widths differ, ten or more are evidence enough.
         links
             For two datasets whose signals differ: weights between the signals of the first and those of the
-            second (genes to proteins, orthologues); 0 is no link. For more, a dict of such matrices by pair
-            of datasets, each of which has links with at least one other.
+            second (genes to proteins, orthologues); 0 is no link. For more datasets, a dict by pair.
         client
             A `distributed.Client`, or the address of a Dask scheduler, to fit there block by block; dask
             arrays are fitted this way with the scheduler that Dask is configured to use. The model is fitted
@@ -249,8 +246,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             cluster = Cluster(client, landmark_rows, chunk_rows)
             self.fitted_ = fit_distributed(lazy, parameters, cluster, **named)
         else:
-            joined = {"corresponding": links is None, "paired": anchors is not None}
-            inputs = parse_for(self, X, batch, signals, **joined)
+            known = links is None, anchors is not None
+            inputs = parse_for(self, X, batch, signals, corresponding=known[0], paired=known[1])
             self.fitted_ = fit_alignment(inputs, parameters, **named)
         return self
 

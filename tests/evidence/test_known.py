@@ -58,7 +58,7 @@ def test_fit_with_known_pairs_alone(tmp_path):
     np.testing.assert_allclose(
         again.transform(x[:5] + 1e-3, dataset=0), model.transform(x[:5] + 1e-3, dataset=0)
     )
-    with pytest.raises(ValueError, match="learned its signals from known pairs"):
+    with pytest.raises(ValueError, match="this model learned its signals: fit again"):
         model.add(x)
 
 

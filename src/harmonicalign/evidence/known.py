@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Matrix
 from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.inputs.validate import check_data
 from harmonicalign.paper.reduction import reduce_rows
 
 __all__ = ["LEAST_PAIRS", "SignalMap", "signals_from_pairs"]
@@ -50,6 +51,15 @@ class SignalMap:
         """Signals of some rows."""
         made = rows @ self.weights
         return np.asarray((made.toarray() if sp.issparse(made) else made) + self.offset)
+
+    def checked(self, rows: Matrix, n: int) -> Array:
+        """Signals of rows as users give them, which must be n rows of the columns of the fit."""
+        own = check_data("signals", rows)
+        if own.shape != (n, self.weights.shape[0]):
+            raise ValueError(
+                f"signals has shape {own.shape}; expected {(n, self.weights.shape[0])}, as in the fit"
+            )
+        return self.apply(own)
 
     def then(self, weights: Array, offset: Array) -> SignalMap:
         """The map of this one followed by another."""

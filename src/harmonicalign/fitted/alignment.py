@@ -56,8 +56,7 @@ class FittedAlignment:
     signals_given
         Whether signals were given apart from the datasets.
     learned
-        For every dataset how its signals follow from its columns, where known pairs or links of several
-        datasets told; else None.
+        How signals follow from columns, by dataset, where known pairs or several links told.
     """
 
     model: AlignedModel
@@ -180,8 +179,7 @@ class FittedAlignment:
 
     def place_all(self, X: Any, signals: Any = None) -> tuple[Inputs, list[Array]]:
         """Rows of every dataset, in one of the forms of `HarmonicAlignment.fit`, and their coordinates."""
-        corresponding = self.links is None and self.learned is None
-        inputs = parse(X, signals=signals, corresponding=corresponding)
+        inputs = parse(X, signals=signals, corresponding=self.links is None and self.learned is None)
         if inputs.keys != self.inputs.keys:
             raise ValueError(
                 f"transform got the datasets {inputs.keys}, the model knows {self.inputs.keys}; "
@@ -192,26 +190,20 @@ class FittedAlignment:
         return inputs, [self.place(i, rows, s) for i, (rows, s) in enumerate(parts)]
 
     def with_dataset(self, X: Any, *, key: Any = None, signals: Any = None) -> FittedAlignment:
-        """An alignment that knows one dataset more; nothing that is there moves.
+        """An alignment that knows one dataset more, named `key`; nothing that is there moves.
 
         Parameters
         ----------
-        X
-            The new dataset.
+        X, signals
+            The new dataset, and its signals if the fit was given signals apart from the datasets.
         key
             Its name; by default the next number.
-        signals
-            Its signals, if the fit was given signals apart from the datasets.
         """
         if self.model.method != "refined":
             raise AttributeError("only a refined alignment of two or more datasets takes another one")
-        if self.links is not None:
-            raise ValueError("add needs signals that correspond column by column; this model has links")
-        if self.learned is not None:
-            raise ValueError(
-                "add needs columns that correspond; this model learned its signals from known pairs or "
-                "links: fit again with the new dataset and what joins it"
-            )
+        if self.links is not None or self.learned is not None:
+            how = "this model has links" if self.learned is None else "this model learned its signals"
+            raise ValueError(f"add needs signals that correspond column by column; {how}: fit again")
         key = len(self.keys) if key is None else key
         if key in self.keys:
             raise ValueError(f"key {key!r} is taken; the datasets are {self.keys}")
@@ -266,11 +258,7 @@ class FittedAlignment:
         if signals is None and self.signals_given:
             raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
         if self.learned is not None:
-            own = rows if signals is None else check_data("signals", signals)
-            expected = rows.shape[0], self.learned[i].weights.shape[0]
-            if own.shape != expected:
-                raise ValueError(f"signals has shape {own.shape}; expected {expected}, as in the fit")
-            return self.learned[i].apply(own)
+            return self.learned[i].checked(rows if signals is None else signals, rows.shape[0])
         # Columns matched by position are those of the rows, which were already checked.
         own = signals is None and self.signal_names is None
         shared = rows if own else self._by_name(X if signals is None else signals)
