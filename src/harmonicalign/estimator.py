@@ -215,7 +215,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             Columns that mean the same everywhere, in the form of `X`, which is the default; or "anchors".
         anchors
             For "refined". Rows known to match: an (m, 2) array of row numbers in two datasets, or a dict of
-            such arrays by pair. With ``signals="anchors"``, or if widths differ, ten or more are evidence enough.
+            such arrays by pair. With ``signals="anchors"``, or if widths differ, ten are evidence enough.
         links
             For two datasets whose signals differ: weights between the signals of the first and those of the
             second (genes to proteins, orthologues); 0 is no link. For more datasets, a dict by pair.
