@@ -27,6 +27,7 @@ ROOMS = [
     "paper",
     "evidence",
     "method",
+    "shape",
     "uses",
     "metrics",
     "fitted",

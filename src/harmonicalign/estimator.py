@@ -230,13 +230,13 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         batch
             With one matrix: the label of the dataset of every row.
         signals
-            Columns that mean the same in every dataset, in the form of `X`; by default the datasets.
+            Columns that mean the same everywhere, in the form of `X`, which is the default; or "anchors".
         anchors
             For "refined". Rows known to match: an (m, 2) array of row numbers in two datasets, or a dict of
-            such arrays by pair of datasets.
+            such arrays by pair. With ``signals="anchors"``, or if widths differ, ten are evidence enough.
         links
             For two datasets whose signals differ: weights between the signals of the first and those of the
-            second (genes to proteins, orthologues); 0 is no link.
+            second (genes to proteins, orthologues); 0 is no link. For more datasets, a dict by pair.
         client
             A `distributed.Client`, or the address of a Dask scheduler, to fit there block by block; dask
             arrays are fitted so with Dask's own scheduler. The model is fitted on landmarks and places the
@@ -254,7 +254,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         named: dict[str, Any] = {
             "anchors": anchors,
             "links": links,
-            "signals_given": signals is not None,
+            "signals_given": signals is not None and not isinstance(signals, str),
             "seed": int(random_state_from(self.random_state).randint(2**31)),
             "verbose": self.verbose,
         }
@@ -264,7 +264,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             cluster = Cluster(client, landmark_rows, chunk_rows)
             self.fitted_ = fit_distributed(lazy, parameters, cluster, **named)
         else:
-            inputs = parse_for(self, X, batch, signals, corresponding=links is None)
+            known = links is None, anchors is not None
+            inputs = parse_for(self, X, batch, signals, corresponding=known[0], paired=known[1])
             mention_what_is_not_aligned(y, batch, len(inputs.keys))
             self.fitted_ = fit_alignment(inputs, parameters, **named)
         return self

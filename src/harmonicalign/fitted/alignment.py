@@ -15,6 +15,7 @@ import numpy as np
 from harmonicalign._repr import brief
 from harmonicalign._typing import Array, Datasets, Labels, MatrixLike
 from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.evidence.known import SignalMap
 from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
@@ -60,6 +61,8 @@ class FittedAlignment:
         Whether signals were given apart from the datasets.
     known_confidence
         Confidence of each row, if the data are not kept.
+    learned
+        How signals follow from columns, by dataset, where known pairs or several links told.
     """
 
     model: AlignedModel
@@ -72,6 +75,7 @@ class FittedAlignment:
     links: tuple[Array, Array] | None = None
     signals_given: bool = False
     known_confidence: tuple[Array, ...] | None = None
+    learned: tuple[SignalMap, ...] | None = None
 
     def __repr__(self) -> str:
         rows = brief(dict(zip(self.keys, self.sizes, strict=True)))
@@ -206,21 +210,20 @@ class FittedAlignment:
         return inputs, [self.place(i, rows, s) for i, (rows, s) in enumerate(parts)]
 
     def with_dataset(self, X: Any, *, key: Any = None, signals: Any = None) -> FittedAlignment:
-        """An alignment that knows one dataset more; nothing that is there moves.
+        """An alignment that knows one dataset more, named `key`; nothing that is there moves.
 
         Parameters
         ----------
-        X
-            The new dataset.
+        X, signals
+            The new dataset, and its signals if the fit was given signals apart from the datasets.
         key
             Its name; by default the next number.
-        signals
-            Its signals, if the fit was given signals apart from the datasets.
         """
         if self.model.method != "refined":
             raise AttributeError("only a refined alignment of two or more datasets takes another one")
-        if self.links is not None:
-            raise ValueError("add needs signals that correspond column by column; this model has links")
+        if self.links is not None or self.learned is not None:
+            how = "this model has links" if self.learned is None else "this model learned its signals"
+            raise ValueError(f"add needs signals that correspond column by column; {how}: fit again")
         key = new_key(key, self.keys)
         if signals is None and self.signals_given:
             raise ValueError("the model was fitted with signals=…; give those of the new dataset too")
@@ -253,9 +256,11 @@ class FittedAlignment:
             if signals is not None:
                 raise ValueError("signals are not used where method='paper' places rows; drop signals")
             return rows, []
+        if signals is None and self.signals_given:
+            raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
+        if self.learned is not None:
+            return self.learned[i].checked(rows if signals is None else signals, rows.shape[0]), []
         if signals is None:
-            if self.signals_given:
-                raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
             # Columns matched by position are those of the rows, which were already checked.
             by_position = self.signal_names is None
             return self.linked(i, rows if by_position else self.inputs.more_signals(i, X)), []

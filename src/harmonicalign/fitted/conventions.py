@@ -124,7 +124,13 @@ def forget(estimator: Any) -> None:
 
 
 def parse_for(
-    estimator: Any, X: Datasets, batch: Labels | None, signals: Datasets | None, *, corresponding: bool
+    estimator: Any,
+    X: Datasets,
+    batch: Labels | None,
+    signals: Datasets | str | None,
+    *,
+    corresponding: bool,
+    paired: bool = False,
 ) -> Inputs:
     """Datasets in one form; the estimator remembers number and names of the columns."""
     if batch is None and (sp.issparse(X) or not isinstance(X, list | tuple | dict)):
@@ -133,7 +139,7 @@ def parse_for(
             raise ValueError("X has a column name more than once; make names unique")
         # One plain matrix: use scikit-learn's checks, messages and feature names.
         validate_data(estimator, X, accept_sparse="csr", dtype=None, ensure_min_samples=3)
-    inputs = parse(X, batch, signals, corresponding=corresponding)
+    inputs = parse(X, batch, signals, corresponding=corresponding, paired=paired)
     widths = {d.shape[1] for d in inputs.datasets}
     if len(widths) == 1:
         estimator.n_features_in_ = widths.pop()
