@@ -4,12 +4,12 @@
     python benchmarks/accuracy.py --tasks pancreas pbmc_all --methods none mnn default
     python benchmarks/accuracy.py --mnist              # corrupted MNIST over p: 3 pairs x 3 matrices
     python benchmarks/accuracy.py --methods default --device cuda
-    python benchmarks/accuracy.py --leave-out pbmc     # its tasks, by constants chosen without them ("all": each)
+    python benchmarks/accuracy.py --leave-out pbmc  # its tasks, by constants chosen without them; or: all
 
 Accuracy is that of 5-nearest-neighbour labels across datasets, mixing the entropy of dataset labels
 among neighbours where classes are shared, over that of rows drawn at random; see `tasks.score`. Each row
-is printed when it is known and appended to a CSV. Data are read as `tasks` says. What `--leave-out` chooses,
-and how, is in `chosen`; its rows have the method "left_out". `publish.py` makes the tables of the documentation.
+is printed when it is known and appended to a CSV. Data are read as `tasks` says. How `--leave-out` chooses
+is in `chosen`; its rows have the method "left_out". `publish.py` makes the tables of the documentation.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ def leave_out(options: argparse.Namespace) -> None:
         shown = ", ".join(f"{name} = {value}" for name, value in changed.items()) or "nothing changes"
         print(f"without {family}: {shown}")
         options.tasks = [name for name in asked if tasks.family(name) == family]
-        table(options, {"left_out": partial(measure, method="left_out", device=options.device, config=config)})
+        table(
+            options, {"left_out": partial(measure, method="left_out", device=options.device, config=config)}
+        )
 
 
 def mnist_table(options: argparse.Namespace) -> None:

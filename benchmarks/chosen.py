@@ -35,7 +35,9 @@ def without(family: str, path: Path | None = None) -> tuple[MethodConfig, dict[s
     gains = gains_without(family, found)
     changed = {}
     for constant in constants(DEFAULT):
-        known = [(gains[constant.name, repr(v)], v) for v in constant.tried if (constant.name, repr(v)) in gains]
+        known = [
+            (gains[constant.name, repr(v)], v) for v in constant.tried if (constant.name, repr(v)) in gains
+        ]
         gain, value = max(known, key=lambda pair: pair[0], default=(0.0, None))
         if gain >= LEAST_GAIN:
             changed[constant.name] = value

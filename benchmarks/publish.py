@@ -7,11 +7,11 @@
     python benchmarks/adaptation.py                                 # results/adaptation.csv
     harmonicalign reproduce all --out benchmarks/results/reproduce  # the experiments of the paper
     python benchmarks/publish.py            # writes README.md and docs/*.md
-    python benchmarks/publish.py --check    # only says what would change; the exit status is 1 if anything would
+    python benchmarks/publish.py --check    # changes nothing; the exit status is 1 if anything would change
 
 A page says where its figures come from: a table stands between ``<!-- table: MAKER WHAT -->`` and
-``<!-- end -->``, a number between ``<!--MAKER WHAT-->`` and ``<!--/-->``. What has no CSV stays as it is and is
-listed, so that every number can be traced or is known not to be. Of several runs of one thing the last counts.
+``<!-- end -->``, a number between ``<!--MAKER WHAT-->`` and ``<!--/-->``. What has no CSV stays as it is and
+is listed, so that every number can be traced or is known not to be. Of several runs the last counts.
 """
 
 from __future__ import annotations
@@ -24,11 +24,16 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
-PAGES = ("README.md", "docs/comparison.md", "docs/results.md", "docs/scib.md", "docs/tutorials/domain_adaptation.md")
+PAGES = (
+    "README.md",
+    "docs/comparison.md",
+    "docs/results.md",
+    "docs/scib.md",
+    "docs/tutorials/domain_adaptation.md",
+)
 
 TABLE = re.compile(r"<!-- table: (\w+) ?(.*?) -->\n\n(.*?)\n\n<!-- end -->", re.DOTALL)
 NUMBER = re.compile(r"<!--(\w+) ([^>]*?)-->([^<]*)<!--/-->")
@@ -133,18 +138,20 @@ def suite_table(score: str, digits: int, which: str, old: str) -> str:
     """Tasks by methods; the column of constants chosen without the family appears once it was measured."""
     found = scores(score)
     listed = [(task, text) for task, text in LISTS[which] if any((task, m) in found for m in METHODS)]
-    if missing := [f"{task} by {m}" for task, _ in listed for m in METHODS if m != "left_out" and (task, m) not in found]:
-        raise NoResultsError(f"accuracy.csv lacks {', '.join(missing[:3])}{' and others' * (len(missing) > 3)}")
+    if missing := [
+        f"{task} by {m}" for task, _ in listed for m in METHODS if m != "left_out" and (task, m) not in found
+    ]:
+        raise NoResultsError(
+            f"accuracy.csv lacks {', '.join(missing[:3])}{' and others' * (len(missing) > 3)}"
+        )
     methods = [m for m in METHODS if m != "left_out" or all((task, m) in found for task, _ in listed)]
     compared = len(methods) - ("left_out" in methods)
-    body = [
-        [text, *with_best([found[task, m] for m in methods], digits, compared)] for task, text in listed
-    ]
+    body = [[text, *with_best([found[task, m] for m in methods], digits, compared)] for task, text in listed]
     return markdown(["", *(METHODS[m] for m in methods)], body)
 
 
 def suite_number(what: str) -> str:
-    """``TASK METHOD``: one accuracy; ``mean METHOD``: over the tasks that all methods have but ``left_out``."""
+    """``TASK METHOD``: one accuracy. ``mean METHOD``: over the tasks that all methods have."""
     task, _, method = what.partition(" ")
     found = scores("accuracy")
     if task != "mean":
@@ -152,7 +159,9 @@ def suite_number(what: str) -> str:
             raise NoResultsError(f"accuracy.csv lacks {task} by {method}")
         return short(found[task, method], 3)
     needed = {m for m in METHODS if m != "left_out"} | {method}
-    common = [t for t in {t for t, _ in found} if t != "worms_projected" and all((t, m) in found for m in needed)]
+    common = [
+        t for t in {t for t, _ in found} if t != "worms_projected" and all((t, m) in found for m in needed)
+    ]
     if not common:
         raise NoResultsError(f"accuracy.csv has no task with every method and {method}")
     return short(statistics.fmean(found[t, method] for t in common), 3)
@@ -207,7 +216,8 @@ def scib_table(what: str, old: str) -> str:
     body = []
     for metric in (m for m in metrics if m != "seconds"):
         means = [
-            statistics.fmean(statistics.fmean(v) for t in complete if (v := of(t, m, metric))) for m in methods
+            statistics.fmean(statistics.fmean(v) for t in complete if (v := of(t, m, metric)))
+            for m in methods
         ]
         body.append([metric, *with_best(means, 3)])
     return markdown([f"mean over {len(complete)} sets", *(SCIB.get(m) or OURS[m] for m in methods)], body)
@@ -230,8 +240,8 @@ def pivot_table(what: str, old: str) -> str:
     """Rows of an experiment's ``results.csv`` as mean ± standard deviation; the head of the page is kept.
 
     ``what`` is JSON: ``experiment``; ``rows``, the columns that name a row; ``value`` with ``column`` and the
-    ``order`` of its values, or ``values``; ``where``, values that are shown; ``range``, a value whose least and
-    largest are shown last; ``digits``.
+    ``order`` of its values, or ``values``; ``where``, values that are shown; ``range``, a value whose ends
+    are shown last; ``digits``.
     """
     spec = json.loads(what)
     rows = [
@@ -240,7 +250,9 @@ def pivot_table(what: str, old: str) -> str:
         if all(r.get(k) in map(str, shown) for k, shown in spec.get("where", {}).items())
     ]
     digits, body = spec.get("digits", 3), []
-    keys = dict.fromkeys(tuple(r[k] for k in spec["rows"]) for r in rows if all(r.get(k) for k in spec["rows"]))
+    keys = dict.fromkeys(
+        tuple(r[k] for k in spec["rows"]) for r in rows if all(r.get(k) for k in spec["rows"])
+    )
     for key in keys:
         own = [r for r in rows if tuple(r.get(k) for k in spec["rows"]) == key]
         if "values" in spec:

@@ -6,10 +6,10 @@
     python benchmarks/publish.py               # the page of documentation
 
 Every metric that the Benchmarker has, for every method and task, with five seeds of the method and of the
-clustering (one for methods without chance). Total is its .6 bio conservation + .4 batch correction. Methods other than ours are given 50
-components; scVI runs where it is installed and the task's values are normalised counts. Runs in a CSV are
-not repeated unless asked for (``--again``); ours is in a file of its own and is repeated always, because its
-code is what changes. Data are read as `tasks` says.
+clustering (one for methods without chance). Total is its .6 bio conservation + .4 batch correction. The
+other methods are given 50 components; scVI runs where it is installed and the task's values are normalised
+counts. Runs in a CSV are not repeated unless asked for (``--again``); ours has a file of its own and is
+repeated always, because its code is what changes. Data are read as `tasks` says.
 """
 
 from __future__ import annotations
@@ -80,7 +80,9 @@ def _scvi(task: tasks.Task, seed: int) -> Rows:
 
     counts = [counts_of(x) for x in task.common or task.datasets]
     adata = anndata.AnnData(sp.csr_matrix(sp.vstack(counts)))
-    adata.obs["batch"] = np.repeat([f"dataset {i}" for i in range(len(counts))], [len(y) for y in task.labels])
+    adata.obs["batch"] = np.repeat(
+        [f"dataset {i}" for i in range(len(counts))], [len(y) for y in task.labels]
+    )
     scvi.settings.seed = seed
     scvi.model.SCVI.setup_anndata(adata, batch_key="batch")
     model = scvi.model.SCVI(adata)
@@ -97,7 +99,14 @@ METHODS: dict[str, Callable[[tasks.Task, int], Rows]] = {
     OURS: _ours,
 }
 WITHOUT_CHANCE = ("pca", "mnn")
-LABELS = {"pca": "PCA", "harmony": "Harmony", "scanorama": "Scanorama", "mnn": "MNN", "scvi": "scVI", OURS: OURS}
+LABELS = {
+    "pca": "PCA",
+    "harmony": "Harmony",
+    "scanorama": "Scanorama",
+    "mnn": "MNN",
+    "scvi": "scVI",
+    OURS: OURS,
+}
 
 
 def counts_of(x: Any) -> sp.csr_matrix:
@@ -127,9 +136,11 @@ def counts_of(x: Any) -> sp.csr_matrix:
 
 def quieten() -> None:
     """Load scib-metrics once, without a line for every class of one batch."""
-    import scib_metrics
-    from scib_metrics.benchmark import Benchmarker  # noqa: F401 loads JAX
-
+    try:
+        import scib_metrics
+        from scib_metrics.benchmark import Benchmarker  # noqa: F401 loads JAX
+    except ImportError as error:
+        raise SystemExit("scib-metrics is missing; pip install 'harmonicalign[scib]'") from error
     scib_metrics.settings.verbosity = logging.ERROR
     # It collects garbage before every metric; without what is imported that takes no second each time.
     gc.freeze()
@@ -258,7 +269,9 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         for y, method in enumerate(methods):
             share = (value[method, name] - column.min()) / span
             if name in SCORES:
-                axes.barh(y, 0.85 * value[method, name], left=x - 0.4, height=0.7, color="tab:blue", alpha=0.6)
+                axes.barh(
+                    y, 0.85 * value[method, name], left=x - 0.4, height=0.7, color="tab:blue", alpha=0.6
+                )
             else:
                 axes.scatter(x, y, s=520, color=colours(0.15 + 0.7 * share), edgecolor="none")
             axes.text(x, y, f"{value[method, name]:.2f}", ha="center", va="center", fontsize=8)

@@ -73,7 +73,7 @@ class Solver(DASolver):
     requirements = ["pip::harmonicalign>=0.2"]
 
     # Nothing of the alignment is searched: its settings follow from the data.
-    default_param_grid = {  # noqa: RUF012
+    default_param_grid = {
         "finalestimator__estimator_name": ["LR", "SVC", "XGB"],
     }
 

@@ -89,7 +89,9 @@ def run(task, folder, **par):
     assert n == 1
     file = folder / "viash_script.py"
     file.write_text(changed)
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), os.getenv("PYTHONPATH")]))}
+    env = os.environ | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), os.getenv("PYTHONPATH")]))
+    }
     return subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=env, cwd=folder)
 
 
@@ -229,7 +231,17 @@ def rank_of_match(tmp_path, order):
 
 
 GENES = ["PTPRC", "CD3E", "CD4", "CD8A", "CD19", "MS4A1", "NCAM1", "FCGR3A", "CD14", "ITGAX", "IL7R", "SELL"]
-PROTEINS = ["CD45", "anti-human_CD3", "CD4-1", "CD8a", "CD19_TotalSeqB", "CD20", "CD56 (NCAM)", "CD16", "CD14"]
+PROTEINS = [
+    "CD45",
+    "anti-human_CD3",
+    "CD4-1",
+    "CD8a",
+    "CD19_TotalSeqB",
+    "CD20",
+    "CD56 (NCAM)",
+    "CD16",
+    "CD14",
+]
 PROTEINS += ["CD11c", "CD127", "CD62L-prot"]
 
 

@@ -1,4 +1,5 @@
 import anndata as ad
+
 from harmonicalign import scverse
 
 ## VIASH START

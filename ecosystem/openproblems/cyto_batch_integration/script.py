@@ -1,6 +1,7 @@
 import anndata as ad
 import numpy as np
 import scipy.sparse as sp
+
 from harmonicalign import scverse
 
 ## VIASH START

@@ -1,6 +1,7 @@
 import anndata as ad
 import numpy as np
 import pandas as pd
+
 from harmonicalign import scverse
 from harmonicalign.transfer import transfer_labels
 
@@ -19,7 +20,9 @@ FEWEST_CELLS = 10
 def reduced(data):
     """What the alignment needs; layers that it does not would only be concatenated."""
     return ad.AnnData(
-        obs=data.obs[["batch"]].astype(str), var=data.var[[]], layers={"normalized": data.layers["normalized"]}
+        obs=data.obs[["batch"]].astype(str),
+        var=data.var[[]],
+        layers={"normalized": data.layers["normalized"]},
     )
 
 

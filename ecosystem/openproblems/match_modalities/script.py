@@ -5,6 +5,7 @@ from pathlib import Path
 import anndata as ad
 import numpy as np
 import scipy.sparse as sp
+
 from harmonicalign import HarmonicAlignment, scverse
 
 ## VIASH START
@@ -24,8 +25,7 @@ FEWEST_LINKS = 3
 
 def names_of(data):
     """Gene symbols where the file has them; names of variables are often identifiers."""
-    column = data.var["feature_name"] if "feature_name" in data.var else data.var_names
-    return [str(name) for name in column]
+    return [str(name) for name in data.var.get("feature_name", data.var_names)]
 
 
 def read_links(path):
