@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs fuzz mutants bench clean
+.PHONY: help demo test lint types docs fuzz mutants bench dist clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,13 @@ mutants: $(STAMP)  ## change the core stages bit by bit and see whether the test
 
 bench: $(STAMP)  ## time and memory of aligning pairs of MNIST samples
 	$(BIN)/python benchmarks/pairs.py
+
+dist: $(STAMP)  ## build wheel and sdist in dist/, check them and list what is in them
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m zipfile -l dist/*.whl
+	$(BIN)/python -m tarfile -l dist/*.tar.gz
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) demo-output docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants
