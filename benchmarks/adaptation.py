@@ -1,8 +1,8 @@
 """Unsupervised domain adaptation: labels of a source, none of the target; ours beside methods of skada.
 
     pip install -e '.[adaptation]'             # skada and POT
-    python benchmarks/adaptation.py            # writes results/adaptation.csv anew
-    python benchmarks/adaptation.py --tasks mnist_usps --methods none coral harmonicalign
+    python benchmarks/adaptation.py            # writes results/adaptation.csv
+    python benchmarks/adaptation.py --methods harmonicalign   # the others' rows stay as they are
     python benchmarks/publish.py               # the page of documentation
 
 Both domains are seen without labels, as is usual in this field, and the target is scored whole. Every method
@@ -168,10 +168,23 @@ def main() -> None:
             shown = f"{nearest:.3f}" if nearest != "" else "-"
             line += f"{f'{shown}/{linear:.3f}':>16}"
         print(line, flush=True)
-    with options.csv.open("w", newline="") as file:
+    if rows:
+        write(options.csv, rows)
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Put rows in the place of those of the same task and method; others stay as they are."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    if path.exists():
+        with path.open(newline="") as file:
+            found = {(r["task"], r["method"]): dict(r) for r in csv.DictReader(file)}
+    for row in rows:
+        shown = {k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()}
+        found[row["task"], row["method"]] = shown
+    with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
-        writer.writerows({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in r.items()} for r in rows)
+        writer.writerows(found.values())
 
 
 if __name__ == "__main__":

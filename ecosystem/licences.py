@@ -54,7 +54,9 @@ def licence(name: str) -> str:
     about = distribution(name).metadata
     if expression := about.get("License-Expression"):
         return expression
-    kinds = [c.rsplit("::", 1)[-1].strip() for c in about.get_all("Classifier") or [] if c.startswith("License")]
+    kinds = [
+        c.rsplit("::", 1)[-1].strip() for c in about.get_all("Classifier") or [] if c.startswith("License")
+    ]
     first_line = (about.get("License") or "").strip().split("\n")[0]
     for text in (first_line, *kinds):
         for pattern, spdx in KNOWN:
@@ -150,7 +152,9 @@ def main() -> None:
         except PackageNotFoundError:
             lacking.append(name)
     if lacking:
-        sys.exit(f"not installed: {', '.join(sorted(lacking))}; the table needs all (see the head of this file)")
+        sys.exit(
+            f"not installed: {', '.join(sorted(lacking))}; the table needs all (see the head of this file)"
+        )
     PAGE.write_text(page(), encoding="utf-8")
     print(f"{PAGE.relative_to(ROOT)}: {len(direct())} packages")
 

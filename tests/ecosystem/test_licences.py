@@ -30,7 +30,9 @@ def installed(name):
 
 
 def test_table_lists_every_package_with_its_extras(licences):
-    rows = re.findall(r"^\| \**([a-z0-9-]+)\** \| (.+?) \| (.+?) \|$", licences.PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| \**([a-z0-9-]+)\** \| (.+?) \| (.+?) \|$", licences.PAGE.read_text(), re.MULTILINE
+    )
     listed = {name: re.findall(r"`(\w+)`", extras) for name, extras, _ in rows if name != "licence"}
     expected = {name: [e for e in extras if e != "–"] for name, extras in licences.direct().items()}
     assert {name: extras for name, extras in listed.items() if name in expected} == expected

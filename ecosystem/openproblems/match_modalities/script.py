@@ -24,8 +24,9 @@ FEWEST_LINKS = 3
 
 
 def names_of(data):
-    """Gene symbols where the file has them; names of variables are often identifiers."""
-    return [str(name) for name in data.var.get("feature_name", data.var_names)]
+    """Gene symbols where the file has them, without the genome that some references put before them."""
+    names = data.var.get("feature_name", data.var_names)  # names of variables are often identifiers
+    return [re.sub(r"^(hg19|hg38|mm10|mm39|GRCh3[78]|GRCm3[89])_+", "", str(name)) for name in names]
 
 
 def read_links(path):
