@@ -152,6 +152,7 @@ def leave_out(options: argparse.Namespace) -> None:
     """The tasks of each family, by the constants chosen without it."""
     families = list(tasks.FAMILIES) if "all" in options.leave_out else options.leave_out
     asked = options.tasks
+    print(f"by the runs in {chosen.runs()}")
     for family in families:
         config, changed = chosen.without(family)
         shown = ", ".join(f"{name} = {value}" for name, value in changed.items()) or "nothing changes"

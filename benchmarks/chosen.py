@@ -29,10 +29,7 @@ def without(family: str, path: Path | None = None) -> tuple[MethodConfig, dict[s
     """The configuration chosen without a family, and the constants that differ from the default's."""
     if family not in tasks.FAMILIES:
         raise ValueError(f"no family is named {family!r}; there are {', '.join(tasks.FAMILIES)}")
-    found = path or next((p for p in (RESULTS / "ablation.csv", KEPT) if p.exists()), None)
-    if found is None:
-        raise ValueError("no runs of other values are known; run benchmarks/ablation.py first")
-    gains = gains_without(family, found)
+    gains = gains_without(family, path or runs())
     changed = {}
     for constant in constants(DEFAULT):
         known = [
@@ -42,6 +39,14 @@ def without(family: str, path: Path | None = None) -> tuple[MethodConfig, dict[s
         if gain >= LEAST_GAIN:
             changed[constant.name] = value
     return replace(DEFAULT, **changed), changed
+
+
+def runs() -> Path:
+    """The newest runs of the ablation. They must be of the present default, over which other values gain."""
+    for path in (RESULTS / "ablation.csv", KEPT):
+        if path.exists():
+            return path
+    raise ValueError("no runs of other values are known; run benchmarks/ablation.py first")
 
 
 def gains_without(family: str, path: Path) -> dict[tuple[str, str], float]:
