@@ -130,10 +130,10 @@ class MethodConfig(EvidenceConfig):
     )
     # Local shifts.
     shift_rounds: int = constant(
-        3,
+        2,
         "rounds of local shifts",
         "suite and simulations: more rounds mix better, but cost accuracy",
-        (0, 1, 6),
+        (0, 1, 3),
     )
     shift_rows: int = constant(
         200, "maximum number of anchors over which a shift is averaged", _ABLATION, (50, 500)
@@ -154,7 +154,10 @@ class MethodConfig(EvidenceConfig):
         5, "number of points from which the shift of a row is interpolated", _ABLATION, (1,)
     )
     reference_rows: int = constant(
-        2000, "maximum number of rows of all other datasets to which a dataset is shifted", _COST, (500,)
+        1000,
+        "rows of all other datasets, or as many as it has itself, to which a dataset is shifted",
+        _COST,
+        (500,),
     )
     # Reliable directions and tangent planes.
     reliability_power: float = constant(

@@ -66,11 +66,14 @@ def fit_refined(
     """
     sizes, seed = [d.shape[0] for d in datasets], options.seed
     progress.expect(fit_plan(sizes, len(sizes) - 1, n_landmarks))
-    rng, described = np.random.default_rng(seed), []
-    for i, (data, signal, name) in enumerate(zip(datasets, signals, names, strict=True)):
-        with progress.stage(f"harmonics of {name}"):
-            must = _anchored_rows(anchors, i)
-            described.append(_describe(data, signal, i, options, n_landmarks, must, rng, name))
+
+    def describe(i: int) -> tuple[Reduction, Array, Array, Side]:
+        with progress.stage(f"harmonics of {names[i]}"):
+            return _describe(
+                datasets[i], signals[i], i, options, n_landmarks, _anchored_rows(anchors, i), names[i]
+            )
+
+    described = in_threads(describe, range(len(sizes)))
     reductions, components, landmarks, sides = zip(*described, strict=True)
     order = _largest_first(sides, sizes, anchors)
     parents, pairs = _align_with_parents(sides, order, names, anchors, landmarks, options, progress, config)
@@ -129,10 +132,10 @@ def add_dataset(
         Maximum number of landmarks of the new dataset.
     """
     config, seed, number = model.config, options.seed, len(datasets)
-    rng, nothing = np.random.default_rng(seed), np.empty(0, dtype=np.int64)
+    nothing = np.empty(0, dtype=np.int64)
     with threadpool_limits(1, user_api="blas"):
         reduction, components, chosen, side = _describe(
-            new, new_signals, 0, options, n_landmarks, nothing, rng, "the new dataset"
+            new, new_signals, 0, options, n_landmarks, nothing, "the new dataset"
         )
         by_size = sorted(range(number), key=lambda i: -datasets[i].shape[0])
         sides = {
@@ -167,13 +170,12 @@ def _describe(
     options: FitOptions,
     n_landmarks: int,
     must: Array,
-    rng: np.random.Generator,
     name: str,
 ) -> tuple[Reduction, Array, Array, Side]:
     """One dataset: reduction, principal components, landmarks, and its `Side`."""
     settings, seed = options.settings, options.seed
     reduction, components = reduce_rows(data, settings.n_pca[i], seed)
-    chosen = _landmarks(len(components), n_landmarks, must, rng)
+    chosen = _landmarks(len(components), n_landmarks, must, np.random.default_rng([seed, i]))
     graph = kernel_graph(components[chosen], n_neighbors=settings.n_neighbors[i], **options.kernel)
     with warnings.catch_warnings():
         # Separate clusters are common in real data, and this method can handle them.
@@ -241,18 +243,20 @@ def _align_with_parents(
     The parent is the largest dataset, unless the features of the two do not correspond beyond chance. Then
     the next largest ones are tried. Rows known to match decide first.
     """
-    parents, pairs = [-1] * len(sides), {}
-    for position, i in enumerate(order[1:], start=1):
+
+    def with_parent(position: int) -> tuple[int, PairAlignment]:
+        i = order[position]
         known = {j: _known(anchors, j, i, landmarks) for j in order[:position]}
         candidates = sorted(known, key=lambda j: known[j] is None)[: config.n_parents]
+        with progress.stage(f"alignment of {names[i]}"):
+            return _best_parent(candidates, lambda j: _align(sides[j], sides[i], known[j], options, config))
 
-        def align(j: int, i: int = i, known: dict[int, Any] = known) -> PairAlignment:
-            return _align(sides[j], sides[i], known[j], options, config)
-
-        # The matrices are small: threads slow the work down, especially on a busy machine.
-        with progress.stage(f"alignment of {names[i]}"), threadpool_limits(1, user_api="blas"):
-            parents[i], pairs[i] = _best_parent(candidates, align)
-    return parents, pairs
+    # The matrices are small: threads within one product slow the work down.
+    with threadpool_limits(1, user_api="blas"):
+        found = in_threads(with_parent, range(1, len(order)))
+    parents = dict(zip(order[1:], (parent for parent, _ in found), strict=True))
+    pairs = dict(zip(order[1:], (pair for _, pair in found), strict=True))
+    return [parents.get(i, -1) for i in range(len(sides))], pairs
 
 
 def _best_parent(

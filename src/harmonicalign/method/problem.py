@@ -143,6 +143,7 @@ class PairProblem:
             n_iterations=config.learning_steps,
             tolerance=config.learning_tolerance,
         )
+        self._informative = np.logical_and(*(np.any(hat != 0, axis=0) for hat in self.spectral))
         self.relations = relate(x.signals, y.signals, config)
         self.significance = permutation_test(
             hx,
@@ -250,12 +251,16 @@ class PairProblem:
         confidence = row_confidence(joint, random_state=self.random_state, config=self.config)
         return self._worth(found, max(float(c.mean()) for c in confidence))
 
-    def _worth(self, found: Correspondence, support: float) -> float:
-        """Score of a run: feature agreement times a power of confidence.
+    @property
+    def confidence_power(self) -> float:
+        """Power of confidence in the score of a run.
 
         A wrong rotation can make a few features agree, but rows then have low confidence. Few features agree
         more easily, so confidence then counts for more.
         """
-        n_features = max(1, int(np.count_nonzero(found.energy)))
-        power = self.config.worth_power * (1 + self.config.few_features / n_features)
-        return float(found.agreement * support**power)
+        n_features = max(1, int(np.count_nonzero(self._informative)))
+        return self.config.worth_power * (1 + self.config.few_features / n_features)
+
+    def _worth(self, found: Correspondence, support: float) -> float:
+        """Score of a run: feature agreement times a power of confidence."""
+        return float(found.agreement * support**self.confidence_power)

@@ -89,26 +89,29 @@ def local_shifts(
     config
         Configuration of the method.
     """
-    flat = [project(rows, rows, config=config) for rows in z]
+    flat = in_threads(lambda rows: project(rows, rows, config=config), z)
     moves = [np.zeros_like(rows) for rows in z]
     batch = np.repeat(np.arange(len(z)), [len(rows) for rows in z])
     rng = np.random.RandomState(random_state)
+    moving = [i for i, step in enumerate(steps) if step]
+    sides = {i: _sides(batch, i, rng, config) for i in moving}
     for _ in range(config.shift_rounds):
         placed = np.vstack([a + b for a, b in zip(z, moves, strict=True)])
         now = np.vstack([a + b for a, b in zip(flat, moves, strict=True)])
-        faced: tuple[Cloud, Cloud] | None = None
-        for i, step in enumerate(steps):
-            if not step:
-                continue
-            if faced is not None and len(z) == 2:
-                faced = faced[::-1]  # two datasets face each other
-            else:
-                mine, others = np.flatnonzero(batch == i), np.flatnonzero(batch != i)
-                if len(others) > config.reference_rows:
-                    others = np.sort(rng.choice(others, config.reference_rows, replace=False))
-                faced = facing(placed, now, others, mine, random_state, config)
-            moves[i] += step * shift_towards(*faced, config)
+
+        def moved(i: int, placed: Array = placed, now: Array = now) -> Array:
+            return shift_towards(*facing(placed, now, *sides[i], random_state, config), config)
+
+        for i, move in zip(moving, in_threads(moved, moving), strict=True):
+            moves[i] += steps[i] * move
     return moves
+
+
+def _sides(batch: Array, i: int, rng: np.random.RandomState, config: MethodConfig) -> tuple[Array, Array]:
+    """Numbers of the rows of other datasets, or of a sample of them, and of those of dataset i."""
+    mine, others = np.flatnonzero(batch == i), np.flatnonzero(batch != i)
+    most = max(len(mine), config.reference_rows)
+    return (np.sort(rng.choice(others, most, replace=False)) if len(others) > most else others), mine
 
 
 def facing(

@@ -24,9 +24,11 @@ __all__ = ["turned_if_better"]
 
 def turned_if_better(problem: PairProblem, found: PairAlignment) -> PairAlignment:
     """The alignment, marked as turned if a turn of its common space raises the score enough."""
-    if problem.significance.by_chance:
-        return found
     config = problem.config
+    # Even full confidence would not raise the score enough, unless the features agreed better as well.
+    attainable = found.support**-problem.confidence_power
+    if problem.significance.by_chance or attainable < config.turn_gain:
+        return found
     space = joint_space(
         problem.sides, [-1, 0], [0, 1], {1: found}, problem.random_state, config=config, shifted=False
     )
