@@ -7,7 +7,7 @@ DEMO_STAMP := $(VENV)/.demo-installed
 DOCS_STAMP := $(VENV)/.docs-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types docs fuzz mutants bench overview clean
+.PHONY: help demo test lint types docs fuzz mutants bench overview dist clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -60,6 +60,13 @@ bench: $(STAMP)  ## time and memory of aligning pairs of MNIST samples
 
 overview: $(STAMP)  ## draw the picture on the landing page of the documentation and in the README
 	$(BIN)/python docs/overview.py
+
+dist: $(STAMP)  ## build wheel and sdist in dist/, check them and list what is in them
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m zipfile -l dist/*.whl
+	$(BIN)/python -m tarfile -l dist/*.tar.gz
 
 clean:  ## remove the environment and everything generated
 	rm -rf $(VENV) demo-output docs/_build .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants
