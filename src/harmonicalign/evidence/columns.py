@@ -57,8 +57,8 @@ class Order:
 def other_order(relations: Relations, config: EvidenceConfig = EVIDENCE) -> Order | None:
     """The order of the second dataset's columns that fits clearly better than the one given, or None.
 
-    The correlations between columns, and between columns and squares, are the same in both datasets if columns
-    correspond, whatever the rows. They are compared after shifts, after reversal, and after mirroring pictures
+    The correlations between columns are the same in both datasets if columns correspond, whatever the rows. They
+    are compared after shifts, after reversal, and after mirroring pictures
     of every possible width. Neighbouring columns of spectra and pictures are alike, so that the best order
     must leave clearly less disagreement than the one given.
     """
@@ -75,10 +75,8 @@ def other_order(relations: Relations, config: EvidenceConfig = EVIDENCE) -> Orde
     if best is None or best.agreement < config.order_agreement:
         return None
     left = (1 - best.agreement) / max(1 - as_given, 1e-12)
-    sure = left <= config.order_surely or (
-        left <= config.order_better and best.agreement >= config.order_near_all
-    )
-    return best if sure else None
+    near_all = best.agreement >= config.order_near_all >= as_given
+    return best if left <= (2 * config.order_left if near_all else config.order_left) else None
 
 
 def _leading(relations: Relations, most: int) -> Array:
@@ -100,42 +98,51 @@ def _orders(d: int, most: int) -> list[tuple[str, int, Array]]:
 
 
 def _agreement(relations: Relations, used: Array, place: Array, partners: Array, overlap: float) -> float:
-    """Cosine between the relations of columns and those of their partners; −1 if too few have one."""
+    """Cosine between the correlations of columns and those of their partners; −1 if too few have one."""
     other = partners[used]
     there = (other >= 0) & (other < len(place))
     there[there] = place[other[there]] >= 0
     if there.sum() < max(EVIDENCE.fewest_features, overlap * len(used)):
         return -1.0
     p, q = place[used[there]], place[other[there]]
-    # The third table is the transpose of the second, whose sum it doubles.
-    x, y = (
-        (r[:2].take(o, axis=1).take(o, axis=2)) * np.sqrt([1, 2]).astype(np.float32)[:, None, None]
-        for r, o in ((relations.x, p), (relations.y, q))
-    )
-    size = np.linalg.norm(x) * np.linalg.norm(y)
-    return float(np.vdot(x, y) / size) if size > 0 else 0.0
+    x, y = (r[0].take(o, axis=0).take(o, axis=1) for r, o in ((relations.x, p), (relations.y, q)))
+    size = _length(x, relations.n_rows[0]) * _length(y, relations.n_rows[1])
+    return min(1.0, float(np.vdot(x, y)) / size) if size > 0 else 0.0
 
 
-def separate_decompositions(x: Any, y: Any, config: EvidenceConfig = EVIDENCE) -> bool:
+def _length(correlations: Array, n_rows: int) -> float:
+    """Norm of a table of correlations, without what estimation from few rows adds to it."""
+    squares = correlations.astype(np.float64) ** 2
+    noise = float(((1 - squares) ** 2).sum() - len(squares)) / n_rows if n_rows else 0.0
+    return float(np.sqrt(max(squares.sum() - noise, 0.25 * squares.sum())))
+
+
+def separate_decompositions(x: Any, y: Any, agreeing: float = 0.0, config: EvidenceConfig = EVIDENCE) -> bool:
     """Whether the columns look like the components of two separate PCAs or SVDs.
 
     Such columns do not correspond, even if some of the first agree up to their sign. Within either dataset
     they are uncorrelated, and in order of their variance. If they are exactly uncorrelated in both, the
     decompositions were separate. If they are as uncorrelated as a sample of the rows would be, this is taken
-    to be so unless the skewness of the columns agrees, as after one decomposition of all rows together.
+    to be so unless most columns correspond, as after one decomposition of all rows together.
+
+    Parameters
+    ----------
+    x, y
+        Signals of both datasets.
+    agreeing
+        Share of the columns that correspond when held out.
+    config
+        Bounds.
     """
     if min(x.shape) < config.fewest_features or min(y.shape) < config.fewest_features:
         return False
     found = [_uncorrelated(s) for s in (x, y)]
     if not all(ordered for _, ordered in found):
         return False
-    if all(size <= config.exactly_uncorrelated for size, _ in found):
-        return True
-    if not all(size <= config.nearly_uncorrelated for size, _ in found):
-        return False
-    one, other = (stats.skew(dense_columns(s, np.arange(s.shape[1])), axis=0) for s in (x, y))
-    size = np.linalg.norm(one) * np.linalg.norm(other)
-    return not size > 0 or float(one @ other / size) < config.same_skewness
+    bound = (
+        config.exactly_uncorrelated if agreeing >= config.one_decomposition else config.nearly_uncorrelated
+    )
+    return all(size <= bound for size, _ in found)
 
 
 def _uncorrelated(signals: Any) -> tuple[float, bool]:

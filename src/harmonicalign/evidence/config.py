@@ -80,13 +80,22 @@ class EvidenceConfig:
         "MNIST pairs 10–16 and swapped columns; .001 to .1 differ little",
     )
     # Features that are judged by an alignment found without them.
-    feature_folds: int = constant(5, "folds in which features are held out", "a bound on cost, not tuned", (2,))
-    few_to_hold_out: int = constant(
-        30, "with at most so many features, each is a fold", "rotated cytometry; benchmarks/calibration.py", (0,)
+    feature_folds: int = constant(
+        5, "folds in which features are held out", "a bound on cost, not tuned", (2,)
     )
-    rows_held_out: int = constant(600, "rows of each dataset that the folds align", "a bound on cost, not tuned")
+    few_to_hold_out: int = constant(
+        30,
+        "with at most so many features, each is a fold",
+        "rotated cytometry; benchmarks/calibration.py",
+        (0,),
+    )
+    rows_held_out: int = constant(
+        600, "rows of each dataset that the folds align", "a bound on cost, not tuned"
+    )
     features_held_out: int = constant(1000, "features in which these rows are compared", "a bound on cost")
-    steps_held_out: int = constant(3, "updates of anchors, rotation and weights per fold", "PBMC: 6 add nothing")
+    steps_held_out: int = constant(
+        3, "updates of anchors, rotation and weights per fold", "PBMC: 6 add nothing"
+    )
     # Relations between features.
     related_features: int = constant(
         500,
@@ -109,20 +118,23 @@ class EvidenceConfig:
     ordered_features: int = constant(
         250, "number of columns whose order is examined", "shifted and mirrored digits, cytometry and spectra"
     )
-    most_shift: int = constant(100, "maximum number of columns by which they may be shifted", "a bound on cost")
+    most_shift: int = constant(
+        100, "maximum number of columns by which they may be shifted", "a bound on cost"
+    )
     least_overlap: float = constant(
         0.5, "minimum share of columns that have a partner in another order", "not tuned"
     )
     order_agreement: float = constant(
-        0.6, "minimum agreement of the relations in another order", "shifted columns: .75 to .99"
+        0.85, "minimum agreement of the correlations in another order", "shifted columns: .90 to 1"
     )
-    order_surely: float = constant(
-        0.4, "disagreement left, relative to the order given, at which another order is clear", "shifted: .3"
+    order_left: float = constant(
+        0.25,
+        "disagreement left, relative to the order given, at which another order is clearly better",
+        "shifted or mirrored columns: 0 to .19; unrelated smooth spectra: .26 to .53",
     )
-    order_better: float = constant(
-        0.65, "the same where nearly all is explained", "pictures shifted by one pixel: .52 to .62"
+    order_near_all: float = constant(
+        0.95, "agreement from which half of the disagreement may be left", "pictures shifted by a pixel"
     )
-    order_near_all: float = constant(0.92, "agreement at which nearly all is explained", "the same: .94 to .99")
     exactly_uncorrelated: float = constant(
         0.05,
         "mean correlation of columns of one decomposition, over that of independent columns",
@@ -131,8 +143,10 @@ class EvidenceConfig:
     nearly_uncorrelated: float = constant(
         1.3, "the same for some of the rows of a decomposition", "half of the rows: .7 to .9"
     )
-    same_skewness: float = constant(
-        0.7, "agreement of the columns' skewness after one decomposition of all rows", "not tuned"
+    one_decomposition: float = constant(
+        0.5,
+        "share of corresponding columns after one decomposition of all rows",
+        "digits: all; separate: none",
     )
     geometric_rows: int = constant(500, "rows in which the geometry predicts signals", "a bound on cost")
     geometric_signals: int = constant(200, "signals that are predicted", "a bound on cost")
@@ -140,6 +154,18 @@ class EvidenceConfig:
         0.85,
         "share of the signals that the geometry predicts, above which they are not tested",
         "nine families of data: .1 to .6, pictures of objects .8; heat kernel signatures .87 to .99",
+    )
+    # Whether the rows are of one kind.
+    overlap_rows: int = constant(1000, "rows of each dataset whose signals are predicted", "a bound on cost")
+    overlap_features: int = constant(300, "features that are predicted", "a bound on cost")
+    overlap_neighbours: int = constant(5, "neighbours that predict a row", "not tuned")
+    least_predicted: float = constant(
+        0.3, "correlation with the prediction in its own dataset from which a feature counts", "not tuned"
+    )
+    different_things: float = constant(
+        0.82,
+        "prediction by the other dataset, relative to the own, below which rows seem to be of different kinds",
+        "digits and PBMC: at most .80 without a common class, .78 to 1 with one",
     )
     # Permutation test.
     chance: float = constant(0.05, "an alignment with a larger p is not significant", "convention", (1.0,))
@@ -175,6 +201,9 @@ class EvidenceConfig:
     )
     confidence_smoothing: int = constant(
         2, "number of times that confidence is averaged over neighbours inside the method", _ABLATION, (0, 4)
+    )
+    chance_confidence: float = constant(
+        0.25, "factor on the confidence of rows where no alignment is significant", "as for kinship", (1.0,)
     )
     reported_smoothing: int = constant(
         4, "the same for the confidence that is reported", "AUC of removed classes: cortex .919, PBMC .988"

@@ -7,6 +7,7 @@ predict them nearly completely; these predict little of what is measured.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,43 @@ from scipy.spatial.distance import cdist
 
 from harmonicalign._typing import Array
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
+from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.paper.harmonics import Harmonics
 
-__all__ = ["geometric_share"]
+__all__ = ["geometric_share", "untested_if_geometric"]
+
+
+def untested_if_geometric(
+    significance: Significance,
+    datasets: Sequence[tuple[Array, Harmonics, Any]],
+    random_state: int = 0,
+    config: EvidenceConfig = EVIDENCE,
+) -> Significance:
+    """The test as it is, or no test if the signals of both datasets are functions of the geometry alone.
+
+    Parameters
+    ----------
+    significance
+        The test.
+    datasets
+        Principal components, harmonics and signals of every dataset.
+    random_state
+        Seed of the sampled rows and signals.
+    config
+        Constants.
+    """
+    for described in datasets:
+        share = geometric_share(*described, random_state=random_state, config=config)
+        if not share >= config.geometric:
+            return significance
+    reason = (
+        "the signals are functions of the geometry of their own dataset, such as densities or heat kernel "
+        "signatures, which agree wherever shapes are alike"
+    )
+    return Significance(
+        z=0.0, p=1.0, observed=0.0, null=np.zeros(0), chance=significance.chance, untested=reason
+    )
 
 
 def geometric_share(

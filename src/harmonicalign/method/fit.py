@@ -25,6 +25,7 @@ from harmonicalign.method.maps import Side
 from harmonicalign.method.model import AddedRows, RefinedModel
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.space import joint_space, pooled_correspondence, spanning_tree
+from harmonicalign.method.verdicts import doubts, judged
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
 from harmonicalign.paper.reduction import Reduction, reduce_rows
@@ -85,11 +86,15 @@ def fit_refined(
         else pairs[i, parents[i]].reversed((sides[parents[i]], sides[i]))
         for i in order[1:]
     }
+    own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
+    with threadpool_limits(1, user_api="blas"):
+        chosen = {
+            i: judged(found, (sides[parents[i]], sides[i]), own_columns=own, random_state=seed, config=config)
+            for i, found in chosen.items()
+        }
     tests = [found.significance for found in chosen.values()]
     significance = max(tests, key=lambda test: (test.by_chance, test.opposed, test.p))
-    _warn(significance, [(names[parents[i]], names[i], found) for i, found in chosen.items()])
     with progress.stage("joint space"), threadpool_limits(1, user_api="blas"):
-        own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
         space = joint_space(sides, parents, order, chosen, seed, own_columns=own, config=config)
         parts = [(i, c, s) for i, (c, s) in enumerate(zip(components, signals, strict=True))]
         if options.device == "cpu":
@@ -97,6 +102,13 @@ def fit_refined(
             z: list[Any] = in_threads(lambda part: space.place(*part), parts)
         else:
             z = [space.place_on(options.device, *part) for part in parts]
+    doubtful = []
+    for i, found in chosen.items():
+        pair = parents[i], i
+        places = [np.asarray(space.place(j, sides[j].components, sides[j].signals)) for j in pair]
+        said = (names[pair[0]], names[i])
+        doubtful += doubts(said, found, (sides[pair[0]], sides[i]), places, config)
+    _warn(significance, [(names[parents[i]], names[i], found) for i, found in chosen.items()], doubtful)
     with progress.stage("joint map"):
         joint = joint_map(z, options.kernel["anisotropy"], seed, options.device, config)
     return RefinedModel(
@@ -157,8 +169,11 @@ def add_dataset(
         }
         tried = {i: _align(sides[i], side, None, options, config) for i in hubs}
         parent = max(hubs, key=lambda i: tried[i].kinship)
-        found = tried[parent]
-        _warn(found.significance, [("the model", "the new dataset", found)])
+        pair = sides[parent], side
+        own = same_matrix(new, new_signals)
+        found = judged(tried[parent], pair, own_columns=own, random_state=seed, config=config)
+        said = "the model", "the new dataset"
+        _warn(found.significance, [(*said, found)], doubts(said, found, pair, config=config))
         placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
         space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
         z = space.place(number, components, new_signals)
@@ -269,8 +284,10 @@ def _known(anchors: Anchors, x: int, y: int, landmarks: Sequence[Array]) -> Any:
     return known_pairs(np.stack(numbers, axis=1), len(landmarks[x]), len(landmarks[y]))
 
 
-def _warn(significance: Significance, pairs: Sequence[tuple[str, str, PairAlignment]]) -> None:
-    """Warn of an alignment that was not tested, is not significant, or has columns of opposite signs.
+def _warn(
+    significance: Significance, pairs: Sequence[tuple[str, str, PairAlignment]], doubtful: Sequence[str] = ()
+) -> None:
+    """Warn of an alignment that was not tested, is not significant, or should be doubted for other reasons.
 
     Parameters
     ----------
@@ -278,8 +295,10 @@ def _warn(significance: Significance, pairs: Sequence[tuple[str, str, PairAlignm
         The test of the weakest pair.
     pairs
         Names of the two datasets of every pair, and its alignment.
+    doubtful
+        Other reasons for doubt.
     """
-    said = []
+    said = list(doubtful)
     if not significance.tested:
         said.append(
             f"whether the alignment is better than chance was {significance}. Check whether rows of known "
