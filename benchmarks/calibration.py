@@ -90,7 +90,7 @@ def heavy(rng: np.random.RandomState) -> Drawn:
 
 
 def scaled(rng: np.random.RandomState) -> Drawn:
-    """Noise whose columns have the same unequal scales in both datasets: not exchangeable, so beyond promise."""
+    """Noise of unequal scales, the same in both datasets: not exchangeable, so beyond the promise."""
     n, m, d = _sizes(rng, 5, 50)
     scale = np.exp(rng.randn(d))
     return _nothing(rng.randn(n, d) * scale, rng.randn(m, d) * scale)
@@ -187,7 +187,7 @@ def _shares(name: str, found: Sequence[float]) -> str:
 
 
 def features(designs: Sequence[str], n_fits: int) -> None:
-    """False discoveries among selected features, the weights of false ones, and the share of true ones found."""
+    """False discoveries among selected features, weights of false ones, and share of true ones found."""
     print(f"{'design':<16}{'fits':>6}{'false':>10}{'± s.e.':>10}{'weight':>10}{'found':>10}")
     for name in designs:
         false, weight, kept = [], [], []

@@ -235,7 +235,7 @@ def test_features_change_places_within_blocks_of_like_smoothness(d, blocks):
     order = np.random.RandomState(1).permutation(d)
     place = np.argsort(order)
     for seed in range(3):
-        # The same shift of the blocks' borders, many permutations: what is reached from a feature is its block.
+        # The borders of the blocks are drawn first.
         shift = np.random.RandomState(seed).randint(min(d, max(6, d // 20)))
         rolled = np.roll(order, shift)
         borders = np.cumsum([0, *blocks])

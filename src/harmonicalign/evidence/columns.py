@@ -1,4 +1,4 @@
-"""What the columns of two datasets look like: separate decompositions, or the same columns in another order."""
+"""What the columns of two datasets look like: separate decompositions, or columns in another order."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Order:
     Attributes
     ----------
     kind
-        "shifted"; "reversed"; or, for pictures whose columns are their pixels row by row, "mirrored" (left and
-        right) and "upside down".
+        "shifted"; "reversed"; or, for pictures whose columns are their pixels row by row, "mirrored" (left
+        and right) and "upside down".
     by
         Columns by which they are shifted, also after being reversed; or the width of the pictures.
     partners
@@ -49,18 +49,18 @@ class Order:
         kept = np.flatnonzero(self.partners >= 0)
         j = int(kept[len(kept) // 2])
         return (
-            f"{how}: column {j} of the first looks like column {self.partners[j]} of the second (agreement of "
-            f"the relations between columns {self.agreement:.2f}, and {self.as_given:.2f} as given)"
+            f"{how}: column {j} of the first looks like column {self.partners[j]} of the second (agreement "
+            f"of the correlations between columns {self.agreement:.2f}, and {self.as_given:.2f} as given)"
         )
 
 
 def other_order(relations: Relations, config: EvidenceConfig = EVIDENCE) -> Order | None:
     """The order of the second dataset's columns that fits clearly better than the one given, or None.
 
-    The correlations between columns are the same in both datasets if columns correspond, whatever the rows. They
-    are compared after shifts, after reversal, and after mirroring pictures
-    of every possible width. Neighbouring columns of spectra and pictures are alike, so that the best order
-    must leave clearly less disagreement than the one given.
+    The correlations between columns are the same in both datasets if columns correspond, whatever the rows.
+    They are compared after shifts, after reversal, and after mirroring pictures of every possible width.
+    Neighbouring columns of spectra and pictures are alike, so that the best order must leave clearly less
+    disagreement than the one given.
     """
     d = relations.n_features
     used = relations.features[_leading(relations, config.ordered_features)]

@@ -164,8 +164,8 @@ class EvidenceConfig:
     )
     different_things: float = constant(
         0.82,
-        "prediction by the other dataset, relative to the own, below which rows seem to be of different kinds",
-        "digits and PBMC: at most .80 without a common class, .78 to 1 with one",
+        "prediction by the other dataset, relative to the own, below which rows seem different",
+        "digits and PBMC: .35 to .80 without a common class, .80 to 1 with some",
     )
     # Permutation test.
     chance: float = constant(0.05, "an alignment with a larger p is not significant", "convention", (1.0,))

@@ -38,13 +38,13 @@ def doubts_about_columns(
         Bounds.
     """
     one, other = names
-    said = []
-    if separate_decompositions(*signals, float(false_discovery(p_values).mean()), config):
+    said, agreeing = [], float(false_discovery(p_values).mean())
+    if separate_decompositions(signals[0], signals[1], agreeing, config):
         said.append(
             f"the signals of {one} and {other} look like separate PCAs or SVDs: within each, columns are "
             "uncorrelated and in order of their variance. Components of separate decompositions do not "
-            "correspond, even where some agree. Use the features themselves as signals, or decompose all rows "
-            "together"
+            "correspond, even where some agree. Use the features themselves as signals, or decompose all "
+            "rows together"
         )
     else:
         order = other_order(relations, config)
@@ -60,13 +60,13 @@ def doubts_about_rows(
     share: float,
     config: EvidenceConfig = EVIDENCE,
 ) -> list[str]:
-    """What is suspicious about the rows that an alignment brought together; arguments as in `predicted_share`."""
+    """What is suspicious about the rows that were brought together; arguments as in `predicted_share`."""
     found = predicted_share(coordinates, signals, share, config=config)
     if not found < config.different_things:
         return []
     one, other = names
     return [
-        f"{one} and {other} look like different things: neighbours in the other dataset predict the signals of "
-        f"a row {found:.0%} as well as those in its own. Rows that were brought together may have no counterpart "
-        "at all; do not transfer labels unless known groups come together"
+        f"{one} and {other} look like different things: neighbours in the other dataset predict the signals "
+        f"of a row {max(found, 0):.0%} as well as those in its own. Rows that were brought together may have "
+        "no counterpart at all; do not transfer labels unless known groups come together"
     ]

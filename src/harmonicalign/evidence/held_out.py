@@ -1,10 +1,10 @@
 r"""Correspondence of every feature under a rotation that was found without it.
 
 An alignment makes the features agree that it was learned from, also where none corresponds: with as many
-harmonics as features, some rotation suits all of them. The features are therefore divided into folds, and each
-fold is judged by a rotation that the other folds find: their weights, rows that are mutual neighbours in the
-other folds' signals, and the rotation between the harmonics of these rows, by turns. A feature that does not
-correspond then agrees with its own partner as with any wrong one, whatever the rotation, so that its rank
+harmonics as features, some rotation suits all of them. The features are therefore divided into folds, and
+each fold is judged by a rotation that the other folds find: their weights, rows that are mutual neighbours in
+the other folds' signals, and the rotation between the harmonics of these rows, by turns. A feature that does
+not correspond then agrees with its own partner as with any wrong one, whatever the rotation, so that its rank
 among wrong partners is a p-value.
 """
 
@@ -117,8 +117,8 @@ class _Rows:
             w = weights[self.features]
             places = unit_rows((x - centres[0]) * w), unit_rows((y - centres[1]) * w)
             if step > 0:  # by then the geometry is known to the rotation
-                turned = self.diffusion[0], self.diffusion[1] @ rotation.T
-                places = tuple(np.hstack([unit_rows(t), p]) for t, p in zip(turned, places, strict=True))
+                at = unit_rows(self.diffusion[0]), unit_rows(self.diffusion[1] @ rotation.T)
+                places = np.hstack([at[0], places[0]]), np.hstack([at[1], places[1]])
             pairing = _mutual(*places, config.confidence_neighbours)
             mass = max(float(pairing.sum()), 1e-300)
             centres = (

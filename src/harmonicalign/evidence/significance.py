@@ -168,8 +168,8 @@ def tail_probability(observed: float, null: Array, n_tail: int, least_spread: fl
     r"""Probability of a value at least as large as `observed`, from draws of the null distribution.
 
     Among the draws it is the rank, ``(1 + draws at least as large) / (1 + draws)``. Beyond the `n_tail`
-    largest, excesses over the next one, u, are taken to be exponential with the mean e of those draws. As e is
-    itself estimated from m draws, the probability is
+    largest, excesses over the next one, u, are taken to be exponential with the mean e of those draws. As e
+    is itself estimated from m draws, the probability is
 
     .. math:: \frac{m + 1}{B + 1} \left(1 + \frac{t - u}{m e}\right)^{-m},
 

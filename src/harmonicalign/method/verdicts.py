@@ -1,4 +1,4 @@
-"""What is claimed of an aligned pair: features judged without their own help, and what should raise doubts."""
+"""What is claimed of an aligned pair: features judged without their own help, and doubts."""
 
 from __future__ import annotations
 
@@ -83,9 +83,8 @@ def doubts(
     test, signals = found.significance, [side.signals for side in sides]
     if not test.tested:
         return []
-    said = doubts_about_columns(
-        names, signals, relate(*signals, config), found.correspondence.p_values, config
-    )
+    relations = relate(signals[0], signals[1], config)
+    said = doubts_about_columns(names, signals, relations, found.correspondence.p_values, config)
     if not said and coordinates is not None and not (test.by_chance or test.opposed):
         said = doubts_about_rows(names, coordinates, signals, found.correspondence.share, config)
     return said
