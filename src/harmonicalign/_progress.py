@@ -46,7 +46,7 @@ def fit_plan(sizes: Sequence[int], n_pairs: int, n_landmarks: int) -> list[tuple
         *[("harmonics", 0.2 * part + size / 1e6) for size in sizes],
         *[("alignment", part)] * n_pairs,
         ("joint space", 0.3 * part + n / 1e5),
-        ("joint map", n / 1e4),
+        ("embedding", n / 5e4),
     ]
 
 

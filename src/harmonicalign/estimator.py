@@ -28,7 +28,7 @@ from harmonicalign.fitted.conventions import (
     wrapper_for,
 )
 from harmonicalign.fitted.fit import fit_alignment
-from harmonicalign.fitted.parameters import N_LANDMARKS, Parameters
+from harmonicalign.fitted.parameters import N_COMPONENTS, N_LANDMARKS, Parameters
 from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import random_state_from
@@ -57,9 +57,11 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     n_bands
         Number ℓ of frequency bands.
     t
-        Diffusion time of the map, a real number ≥ 0.
+        For "paper": diffusion time of the map, a real number ≥ 0.
     calibrate
         For "paper": compare frequencies at one diffusion time; "auto" does not. "refined" always does.
+    n_components
+        For "refined": maximum number of aligned coordinates.
     n_landmarks
         For "refined": the alignment is found on at most so many rows of each dataset, then applied to all.
     frame
@@ -146,6 +148,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         n_bands: int | str = "auto",
         t: float | str = "auto",
         calibrate: bool | str = "auto",
+        n_components: int = N_COMPONENTS,
         n_landmarks: int = N_LANDMARKS,
         frame: str = "blocks",
         signal_pca: int | None = None,
@@ -168,6 +171,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.n_bands = n_bands
         self.t = t
         self.calibrate = calibrate
+        self.n_components = n_components
         self.n_landmarks = n_landmarks
         self.frame = frame
         self.signal_pca = signal_pca

@@ -70,6 +70,7 @@ def test_columns_without_an_order_have_no_other(rng):
     assert other_order(relate(x, rng.randn(150, 30))) is None
     assert other_order(relate(x, y[:, rng.permutation(30)])) is None
     assert other_order(relate(x, np.ones((50, 30)))) is None
+    assert not any(other_order(relate(rng.randn(200, d), rng.randn(150, d))) for d in (5, 12, 20, 40, 80))
 
 
 def test_the_order_goes_by_the_config(rng, peaks):

@@ -27,9 +27,9 @@ from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.inputs.parse import Inputs
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.method.config import MethodConfig
-from harmonicalign.method.embed import JointMap
+from harmonicalign.method.embed import Embedding
 from harmonicalign.method.maps import LinearMap
-from harmonicalign.method.model import AddedRows, RefinedModel
+from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.shifts import LocalShift
 from harmonicalign.method.space import JointSpace
@@ -42,7 +42,7 @@ from harmonicalign.paper.reduction import Reduction
 
 __all__ = ["TYPES", "Stored", "read_alignment", "read_tree", "write_alignment", "write_tree"]
 
-FORMAT = 9
+FORMAT = 10
 """Raised whenever a file of one version would mean something else, or nothing, to another."""
 
 _HEADER = "header"
@@ -53,15 +53,14 @@ _MODELS = {cls.__name__: cls for cls in (PaperModel, RefinedModel)}
 TYPES: dict[str, type] = {
     cls.__name__: cls
     for cls in (
-        AddedRows,
         Alignment,
         Correspondence,
+        Embedding,
         FittedAlignment,
         Graph,
         Harmonics,
         Inputs,
         Joint,
-        JointMap,
         JointSpace,
         LinearMap,
         LocalShift,

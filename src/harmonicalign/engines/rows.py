@@ -19,13 +19,14 @@ __all__ = [
     "blend",
     "canonical_signs",
     "decayed",
-    "directions",
     "displace",
     "gaussian_weights",
     "heaviest_first",
     "kernel_weights",
     "namespace",
     "positive_bandwidths",
+    "smooth",
+    "softened",
     "tangent_projection",
     "unit_rows",
 ]
@@ -48,23 +49,25 @@ def unit_rows(x: Rows) -> Rows:
     return x / xp.where(length > 0, length, 1.0)
 
 
-def directions(x: Rows, kept: float, longest: float) -> Rows:
-    """Rows at unit length but for what is kept of theirs.
+def softened(x: Rows, typical: float, relative: float) -> Rows:
+    r"""Rows whose length is between their direction and themselves: ``x √(1 + c²) / √(|x|² + c² L²)``.
+
+    A row of typical length L gets length 1. Much longer rows keep only their direction and have length
+    ``√(1 + c²)``; much shorter ones, of which noise is a large part, stay short.
 
     Parameters
     ----------
     x
-        Rows, typically of length about 1.
-    kept
-        Power of a row's length that is kept, from 0, nothing, to 1, all of it.
-    longest
-        Length that longer rows are taken to have.
+        Rows.
+    typical
+        The typical length L.
+    relative
+        c; with 0 all rows get unit length.
     """
-    if kept == 0:
-        return unit_rows(x)
     xp = namespace(x)
-    length = xp.clip(xp.linalg.norm(x, axis=1, keepdims=True), None, longest)
-    return length**kept * unit_rows(x)
+    length = xp.linalg.norm(x, axis=1, keepdims=True)
+    whole = xp.sqrt(length * length + (relative * typical) ** 2)
+    return x * ((1 + relative**2) ** 0.5 / xp.where(whole > 0, whole, 1.0))
 
 
 def blend(q: Rows, s: Rows, balance: float) -> Rows:
@@ -107,7 +110,7 @@ def displace(z: Rows, displacement: Rows, neighbours: Neighbours) -> None:
 # planes
 
 
-def tangent_projection(near: Rows, rows: Rows, member: Rows | None = None) -> Rows:
+def tangent_projection(near: Rows, rows: Rows, batch: Rows | None = None) -> Rows:
     r"""Rows projected onto the planes that their neighbours span.
 
     With C a neighbourhood less its mean and μ the mean of the eigenvalues of ``G = C Cᵀ``, directions in
@@ -120,12 +123,12 @@ def tangent_projection(near: Rows, rows: Rows, member: Rows | None = None) -> Ro
         Neighbourhoods, (m, k, d). They are written over.
     rows
         The rows to project, (m, d).
-    member
-        1 where a neighbour is of a dataset and else 0, (m, k, number of datasets), where planes leave out
-        directions in which only datasets differ; None if datasets do not matter.
+    batch
+        Number of the dataset of every neighbour, (m, k), where planes leave out directions in which only
+        datasets differ; None if datasets do not matter.
     """
     xp, k = namespace(near), near.shape[1]
-    mean, centres = _means(near, member)
+    mean, centres = _means(near, batch)
     near -= centres
     # Fourth powers need double precision.
     gram = xp.asarray(near @ near.mT, dtype=xp.float64)
@@ -139,7 +142,7 @@ def tangent_projection(near: Rows, rows: Rows, member: Rows | None = None) -> Ro
     return (mean + xp.asarray(weights.mT, dtype=near.dtype) @ near)[:, 0]
 
 
-def _means(near: Rows, member: Rows | None) -> tuple[Rows, Rows]:
+def _means(near: Rows, batch: Rows | None) -> tuple[Rows, Rows]:
     """Mean of every neighbourhood, (m, 1, d), and the centres its rows are taken relative to.
 
     The centre is that mean, or where datasets matter, the mean of the row's own dataset there. Centring
@@ -147,16 +150,44 @@ def _means(near: Rows, member: Rows | None) -> tuple[Rows, Rows]:
     from different datasets. The means of the datasets are therefore weighted by the share of dimensions
     that remains.
     """
-    if member is None:
-        mean = near.mean(axis=1, keepdims=True)
+    mean = near.mean(axis=1, keepdims=True)
+    if batch is None:
         return mean, mean
     xp, k = namespace(near), near.shape[1]
-    n = member.sum(axis=1)[:, :, None]
-    sums = member.mT @ near
-    mean = sums.sum(axis=1, keepdims=True) / k
-    left = (k - (n > 0).sum(axis=1, keepdims=True)) / max(k - 1, 1)
-    left = xp.asarray(left, dtype=near.dtype)
-    return mean, member @ (mean + left * (sums / xp.clip(n, 1, None) - mean))
+    same = xp.asarray(batch[:, :, None] == batch[:, None, :], dtype=near.dtype)
+    n = same.sum(axis=2)[:, :, None]
+    n_datasets = (1 / n).sum(axis=1, keepdims=True)
+    left = (k - n_datasets) / max(k - 1, 1)
+    return mean, mean + left * ((same @ near) / n - mean)
+
+
+# smoothing
+
+
+def smooth(rows: Rows, known: Rows, neighbours: Neighbours, share: float) -> Rows:
+    """Rows moved by a share of the way to the weighted mean of themselves and of their neighbours.
+
+    Parameters
+    ----------
+    rows
+        Rows, (m, d).
+    known
+        Rows in which neighbours are numbered, (n, d).
+    neighbours
+        Nearest known rows of every row, without the row itself; they count by a Gaussian as wide as the
+        farthest is away.
+    share
+        How far rows move, from 0 (not at all) to 1.
+    """
+    weights = gaussian_weights(neighbours.distances, neighbours.distances[:, -1:])
+    weights = namespace(rows).asarray(
+        weights * (share / (1 + weights.sum(axis=1)))[:, None], dtype=rows.dtype
+    )
+    out = rows * (1 - weights.sum(axis=1))[:, None]
+    # One neighbour at a time: a sum over all at once would hold k times the rows.
+    for j in range(neighbours.k):
+        out += weights[:, j, None] * known[neighbours.indices[:, j]]
+    return out
 
 
 # kernels

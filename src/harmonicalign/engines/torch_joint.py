@@ -11,14 +11,14 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from harmonicalign._typing import Array
-from harmonicalign.engines.rows import canonical_signs, displace, heaviest_first
+from harmonicalign.engines.rows import canonical_signs, displace, heaviest_first, smooth
 from harmonicalign.engines.rows import tangent_projection as projected
 from harmonicalign.engines.torch_device import to_device, to_host
 from harmonicalign.engines.torch_neighbours import EXACT_BELOW, knn, knn_in_lists
 from harmonicalign.engines.torch_spectral import Kernel, components, eigenpairs, kernel, normalise, reordered
 from harmonicalign.engines.torch_tiles import exact_search, workspace
 
-__all__ = ["JointGraph", "displaced", "on_planes", "stacked", "to_device", "to_host"]
+__all__ = ["JointGraph", "displaced", "on_planes", "smoothed", "stacked", "to_device", "to_host"]
 
 _CANDIDATES = 1 << 27
 """Numbers in the temporaries of a displacement or of a projection, at most."""
@@ -52,25 +52,31 @@ def displaced(z: Tensor, places: Array, displacement: Array, n_places: int) -> T
     return z
 
 
-def on_planes(
-    parts: Sequence[Tensor], k: int, seed: int, *, exact_below: int = EXACT_BELOW
-) -> tuple[list[Tensor], Array]:
-    """Rows projected onto the planes of their k ≤ n nearest, part by part, and on the host where they were.
+def on_planes(parts: Sequence[Tensor], k: int, seed: int, *, exact_below: int = EXACT_BELOW) -> Tensor:
+    """Rows of all datasets projected onto the planes of their k ≤ n nearest.
 
-    The same as `harmonicalign.method.planes.laid_together` within datasets, on a device.
+    The same as `harmonicalign.method.tangents.project_together` within datasets, on a device.
     """
     rows, sizes = stacked(parts), [len(part) for part in parts]
     batch = torch.repeat_interleave(torch.tensor(sizes, device=rows.device))
-    member = torch.eye(len(sizes), dtype=rows.dtype, device=rows.device)[batch]
     others = knn(rows, k - 1, exact_below=exact_below, random_state=seed).indices
     indices = torch.cat([torch.arange(len(rows), device=rows.device)[:, None], others], 1)
     middle = rows.double().mean(0).to(rows.dtype)
     places, laid = rows - middle, torch.empty_like(rows)
-    step = max(1, _CANDIDATES // (k * (rows.shape[1] + len(sizes) + 4 * k)))
+    step = max(1, _CANDIDATES // (k * (rows.shape[1] + 5 * k)))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        laid[some] = middle + projected(places[indices[some]], places[some], member[indices[some]])
-    return list(torch.split(laid, sizes)), to_host(rows)
+        laid[some] = middle + projected(places[indices[some]], places[some], batch[indices[some]])
+    return laid
+
+
+def smoothed(rows: Tensor, k: int, share: float, seed: int, *, exact_below: int = EXACT_BELOW) -> Array:
+    """Rows moved part of the way to the weighted mean of their k nearest, on the host.
+
+    The same as `harmonicalign.method.embed.smoothed`, on a device.
+    """
+    near = knn(rows, min(k, len(rows) - 1), exact_below=exact_below, random_state=seed)
+    return to_host(smooth(rows, rows, near, share))
 
 
 class JointGraph:

@@ -111,10 +111,11 @@ def _agreement(relations: Relations, used: Array, place: Array, partners: Array,
 
 
 def _length(correlations: Array, n_rows: int) -> float:
-    """Norm of a table of correlations, without what estimation from few rows adds to it."""
+    """Norm of a table of correlations, without what estimation from few rows adds; 0 if that is most of it."""
     squares = correlations.astype(np.float64) ** 2
     noise = float(((1 - squares) ** 2).sum() - len(squares)) / n_rows if n_rows else 0.0
-    return float(np.sqrt(max(squares.sum() - noise, 0.25 * squares.sum())))
+    rest = float(squares.sum()) - noise
+    return float(np.sqrt(rest)) if rest > noise else 0.0
 
 
 def separate_decompositions(x: Any, y: Any, agreeing: float = 0.0, config: EvidenceConfig = EVIDENCE) -> bool:

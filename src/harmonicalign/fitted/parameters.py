@@ -22,7 +22,7 @@ from harmonicalign.method.fit import add_dataset, fit_refined
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.model import PaperModel, fit_paper
 
-__all__ = ["N_LANDMARKS", "Parameters", "anchor_pairs"]
+__all__ = ["N_COMPONENTS", "N_LANDMARKS", "Parameters", "anchor_pairs"]
 
 
 _CHOICES = {
@@ -33,6 +33,9 @@ _CHOICES = {
 
 N_LANDMARKS = 2000
 """Rows of each dataset on which the default finds the alignment; another number was chosen by the user."""
+
+N_COMPONENTS = 50
+"""Maximum number of aligned coordinates of the default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,7 @@ class Parameters:
     metric: str
     device: str
     config: MethodConfig | None
+    n_components: int = N_COMPONENTS
 
     def check(self) -> None:
         """Refuse values that do not exist, and parameters that the method does not use."""
@@ -67,6 +71,7 @@ class Parameters:
                 expected = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
                 raise ValueError(f"{name} is {value!r}; expected {expected}")
         check_integer("n_landmarks", self.n_landmarks, minimum=10)
+        check_integer("n_components", self.n_components, minimum=1)
         if not isinstance(self.config, MethodConfig | None):
             raise ValueError(
                 f"config is {self.config!r}; expected a harmonicalign.method.MethodConfig or None"
@@ -74,6 +79,7 @@ class Parameters:
         if self.method == "paper":
             unused = {
                 "n_landmarks": self.n_landmarks != N_LANDMARKS,
+                "n_components": self.n_components != N_COMPONENTS,
                 "device": not _is(self.device, "cpu"),
                 "config": self.config is not None,
             }
@@ -99,6 +105,11 @@ class Parameters:
 
     def method_for(self, n_datasets: int) -> str:
         """The method that serves so many datasets: of one there is only the paper's diffusion map."""
+        if n_datasets > 1 and self.method == "refined" and not _is(self.t, "auto"):
+            raise ValueError(
+                f"t={self.t!r} serves method='paper' and is not used by method='refined'; drop t, or ask for "
+                "joint_.harmonics.diffusion_map(t) after the fit"
+            )
         return "paper" if n_datasets == 1 else self.method
 
     def settle(
@@ -160,7 +171,9 @@ class Parameters:
         device = resolve_device(self.device)
         common: dict[str, Any] = {
             "names": [f"dataset {key!r}" for key in keys],
-            "options": FitOptions(settings, self.kernel(method), self.first_band, seed, device),
+            "options": FitOptions(
+                settings, self.kernel(method), self.first_band, seed, device, self.n_components
+            ),
             "progress": progress,
         }
         if method == "paper":

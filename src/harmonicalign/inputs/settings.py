@@ -55,6 +55,8 @@ class FitOptions:
         Random seed.
     device
         "cpu", or a torch device for computations on all rows.
+    n_components
+        Maximum number of aligned coordinates.
     """
 
     settings: Settings
@@ -62,6 +64,7 @@ class FitOptions:
     first_band: int = 0
     seed: int = 0
     device: Any = "cpu"
+    n_components: int = 50
 
 
 class AutoRules(Protocol):

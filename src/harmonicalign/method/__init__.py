@@ -4,20 +4,18 @@ It uses the stages of `paper` and decides by `evidence`. All its constants are i
 `harmonicalign.method.config`. The steps of a fit, in order:
 
 >>> from harmonicalign.method import PairProblem, solve
->>> from harmonicalign.method import joint_space, joint_map  # after the pairs: common space, joint graph
+>>> from harmonicalign.method import joint_space, embed  # after the pairs: common space, embedding
 """
 
 from harmonicalign.method.alternate import Start, alternate
 from harmonicalign.method.anchors import mutual_neighbours
 from harmonicalign.method.choose import align_pair, choose, solve
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.embed import JointMap, joint_map
+from harmonicalign.method.embed import Embedding, embed
 from harmonicalign.method.fit import add_dataset, fit_refined
 from harmonicalign.method.hypotheses import (
-    Again,
     AsIs,
     FromAnchors,
-    FromColumns,
     FromHarmonics,
     FromRelations,
     Hypothesis,
@@ -29,17 +27,16 @@ from harmonicalign.method.problem import PairAlignment, PairProblem
 from harmonicalign.method.shifts import LocalShift, local_shifts
 from harmonicalign.method.space import JointSpace, joint_space
 from harmonicalign.method.tangents import project
+from harmonicalign.method.turn import turned_if_better
 
 __all__ = [
     "DEFAULT",
-    "Again",
     "AsIs",
+    "Embedding",
     "FromAnchors",
-    "FromColumns",
     "FromHarmonics",
     "FromRelations",
     "Hypothesis",
-    "JointMap",
     "JointSpace",
     "LinearMap",
     "LocalShift",
@@ -54,11 +51,12 @@ __all__ = [
     "align_pair",
     "alternate",
     "choose",
+    "embed",
     "fit_refined",
-    "joint_map",
     "joint_space",
     "local_shifts",
     "mutual_neighbours",
     "project",
     "solve",
+    "turned_if_better",
 ]

@@ -53,7 +53,7 @@ def alternate(problem: PairProblem, start: Start) -> PairAlignment:
     joint, signals, share = start.joint, start.signals, 1.0
     evidence: Pair | None = None
     history = list(start.history)
-    for _ in range(config.n_rounds):
+    for number in range(config.n_rounds):
         for _ in range(config.n_steps):
             pairing = find_anchors(*joint, config, known=problem.known)
             maps = component_maps(problem.sides, pairing, evidence, config)
@@ -66,7 +66,7 @@ def alternate(problem: PairProblem, start: Start) -> PairAlignment:
         signals = problem.signals(axes)
         # Ignore the signals when the permutation test is not significant.
         significant = problem.significance.p <= problem.significance.chance
-        evidence = signals if significant and config.signals_shape_map else None
+        evidence = signals if significant and number < config.signal_rounds else None
         maps = component_maps(problem.sides, pairing, evidence, config)
         joint = problem.joint(maps, signals, share)
         history.append({"start": start.name, "step": "round", "objective": found.agreement})

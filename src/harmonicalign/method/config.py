@@ -56,15 +56,12 @@ class MethodConfig(EvidenceConfig):
         (),
         "names of hypotheses that are not tried",
         _ABLATION,
-        (("harmonics",), ("columns",), ("offset", "as is"), ("relations",), ("again",)),
+        (("harmonics",), ("relations",), ("harmonics", "relations"), ("offset", "as is")),
     )
     hypotheses: tuple[Any, ...] = ()
-    learn_weights: bool = constant(
-        True, "learn which features correspond; otherwise all have weight 1", _ABLATION, (False,)
-    )
     # Alternation: anchors, map, weights.
     n_rounds: int = constant(
-        2, "rounds, each ending with an update of the feature weights", _ABLATION, (1, 4)
+        4, "rounds, each ending with an update of the feature weights", _ABLATION, (2, 6)
     )
     n_steps: int = constant(3, "updates of anchors and map per round", _ABLATION, (1, 6))
     n_anchors: int = constant(
@@ -72,9 +69,6 @@ class MethodConfig(EvidenceConfig):
     )
     anchor_weight: Callable[[Array], Array] | None = None
     n_balance: int = constant(10, "Sinkhorn iterations that balance anchors", _ABLATION, (0,))
-    signal_axes: int = constant(
-        50, "number of principal components of the weighted signals", _ABLATION, (25, 100)
-    )
     most_signals: int = constant(
         4000, "maximum number of signals in joint coordinates, by weighted energy", _COST
     )
@@ -84,19 +78,15 @@ class MethodConfig(EvidenceConfig):
     signal_ridge: float = constant(
         0.3, "ridge of the components predicted from the signals", _ABLATION, (0.1, 1.0)
     )
-    signals_shape_map: bool = constant(
-        True, "use significant signals in the map of components", _ABLATION, (False,)
+    signal_rounds: int = constant(
+        2, "rounds after which significant signals count in the map of components", _ABLATION, (0, 4)
     )
-    full_length_width: int = constant(
-        4,
-        "maximum number of columns with which rows keep their full length",
-        "manifolds of known truth",
-        (0,),
+    soft_length: float = constant(
+        2.0,
+        "rows longer than this, in typical lengths, keep only their direction, shorter ones their length",
+        _ABLATION,
+        (0.0, 1.0, 4.0),
     )
-    no_length_width: int = constant(
-        10, "number of columns from which rows keep only their direction", "manifolds of known truth"
-    )
-    longest: float = constant(1e3, "bound on kept lengths, in typical lengths", "guards new rows; not tuned")
     # Choice among the hypotheses.
     enough_support: float = constant(
         0.9,
@@ -107,9 +97,6 @@ class MethodConfig(EvidenceConfig):
     alike_spreads: float = constant(
         0.7, "rank correlation of spreads above which columns are taken to be comparable", _ABLATION, (2.0,)
     )
-    same_cosine: float = constant(
-        0.9, "mean cosine from which the maps of two runs count as the same", _ABLATION, (0.8, 0.97)
-    )
     worth_power: float = constant(
         4.0, "power of confidence in the score of a run", "36 cytometry and 16 cell draws", (1.0, 8.0)
     )
@@ -119,32 +106,18 @@ class MethodConfig(EvidenceConfig):
         "36 cytometry draws: .927 to .950, with relations and restarts",
         (0.0,),
     )
-    worth_more: float = constant(
-        1.02, "factor by which a further run must improve the score to be kept", _ABLATION, (1.0, 1.1)
+    turn_gain: float = constant(
+        1.75, "factor by which a turn of the common space must raise the score", _ABLATION, (1e9, 1.0)
     )
-    n_restarts: int = constant(
-        3,
-        "maximum number of successive restarts from learned weights",
-        "ten rotated tasks: .943, without .938",
-        (0, 1),
+    turn_prior: float = constant(
+        0.3, "weight of the dataset's own covariance beside the anchors of a turn", _ABLATION, (0.0, 1.0)
     )
-    sharpened: tuple[int, ...] = constant(
-        (1, 8), "powers of the learned weights used by restarts", _ABLATION, ((1,),)
-    )
-    leading: tuple[float, ...] = constant(
-        (0.5, 0.25),
-        "shares of the total weight held by the leading features in further restarts",
-        _ABLATION,
-        ((),),
-    )
-    fewest_leading: int = constant(4, "minimum number of leading features", _ABLATION, (1, 10))
     # Many datasets.
-    n_hubs: int = constant(3, "number of datasets with which every other one is aligned", _ABLATION, (1,))
-    chance_kinship: float = constant(
-        0.25,
-        "factor on the kinship of a pair that is not significant or has opposite signs",
-        _ABLATION,
-        (1.0,),
+    n_parents: int = constant(
+        3, "number of datasets tried as the parent of one whose features do not correspond", _COST, (1,)
+    )
+    small_share: float = constant(
+        0.1, "datasets with fewer rows, as a share of the largest, do not decide the significance", _ABLATION
     )
     balance_power: float = constant(
         2.0, "power of the share of signals in the common space", _ABLATION, (1.0, 4.0)
@@ -152,24 +125,18 @@ class MethodConfig(EvidenceConfig):
     balance_more: float = constant(
         2.0, "additional power if the components explain the signals", _ABLATION, (0.0,)
     )
-    balance_known: float = constant(
-        4.0, "power of the share of the signals that the components explain", _ABLATION, (1.0,)
-    )
     bridge_ridge: float = constant(
         0.01, "ridge of the prediction of signals that an added dataset lacks", "not measured separately"
     )
     # Local shifts.
     shift_rounds: int = constant(
-        3,
+        2,
         "rounds of local shifts",
         "suite and simulations: more rounds mix better, but cost accuracy",
-        (0, 1, 6),
+        (0, 1, 3),
     )
     shift_rows: int = constant(
         200, "maximum number of anchors over which a shift is averaged", _ABLATION, (50, 500)
-    )
-    shift_least_rows: int = constant(
-        15, "minimum number of anchors over which a shift is averaged", _ABLATION
     )
     shift_share: int = constant(
         5,
@@ -177,68 +144,34 @@ class MethodConfig(EvidenceConfig):
         "36 subsamples of 150–600 rows",
         (2,),
     )
-    shift_anchor_power: float = constant(
-        4.0, "power of confidence in the weights of anchors for shifts", _ABLATION, (0.0, 1.0)
-    )
-    meeting_rows: int = constant(30, "nearest rows used to judge whether datasets meet", _ABLATION, (10, 100))
     apart: float = constant(
         4.0,
         "rows move fully where the shares of neighbours fall short of 1 by one over this",
         "simulations, cytometry's EMD; 1, 2, 3, 4 tried",
         (1.0,),
     )
-    shift_noise: float = constant(
-        2.0, "multiple of the sampling variance subtracted from the squared shift", _ABLATION, (0.0, 4.0)
-    )
     shift_places: int = constant(
         5, "number of points from which the shift of a row is interpolated", _ABLATION, (1,)
     )
-    # Tangent planes.
+    reference_rows: int = constant(
+        1000,
+        "rows of all other datasets, or as many as it has itself, to which a dataset is shifted",
+        _COST,
+        (500,),
+    )
+    # Reliable directions and tangent planes.
+    reliability_power: float = constant(
+        0.25, "power of the reliability of a direction by which it is scaled", _ABLATION, (0.0, 0.5, 1.0)
+    )
     tangent_rows: int = constant(100_000, "number of rows above which rows are not projected", _COST, (0,))
-    tangent_bounds: tuple[int, int] = constant(
-        (31, 36), "minimum and maximum number of neighbours that span a tangent plane", _ABLATION, ((15, 15),)
+    tangent_neighbours: int = constant(
+        36, "number of neighbours that span a tangent plane", _ABLATION, (15, 60)
     )
-    # Joint map and embedding.
-    joint_decay: float = constant(4.0, "decay of the joint kernel", _ABLATION, (2.0,))
-    joint_neighbour_root: float = constant(
-        4.0,
-        "neighbours in the joint kernel: square root of the number of rows, divided by this",
-        _ABLATION,
-        (2.0,),
+    # Embedding.
+    smoothing: float = constant(
+        0.5, "share of the way that rows move to the mean of their neighbours", _ABLATION, (0.0, 1.0)
     )
-    joint_neighbour_bounds: tuple[int, int] = constant(
-        (5, 10), "minimum and maximum number of neighbours in the joint kernel", _ABLATION, ((15, 15),)
-    )
-    joint_harmonics_bounds: tuple[int, int] = constant(
-        (10, 100), "minimum and maximum number of harmonics of the joint map", _ABLATION, ((10, 50),)
-    )
-    rows_per_joint_harmonic: int = constant(
-        20, "minimum number of rows per harmonic of the joint map", _ABLATION
-    )
-    many_rows: int = constant(
-        20_000, "number of rows above which the joint map has at most `many_harmonics`", _COST
-    )
-    many_harmonics: int = constant(
-        50, "maximum number of harmonics for many rows", "more do not help for many rows"
-    )
-    coordinates_length: float = constant(
-        2**0.5,
-        "length of joint coordinates beside rows of the diffusion map at length 1",
-        "suite: larger finds more partners, smaller mixes better",
-        (0.0, 1.0, 3.0),
-    )
-    projected_share: float = constant(
-        0.5,
-        "fraction of the way to the tangent planes in the embedding",
-        _ABLATION,
-        (0.0, 1.0),
-    )
-    joining_power: int = constant(
-        2, "power of transition probabilities of new rows", "out of sample, 20 draws", (1,)
-    )
-    joining_steps: int = constant(
-        2, "steps of averaging over the rows of an added dataset", "more do not help", (0,)
-    )
+    joint_neighbours: int = constant(10, "neighbours of a row in the embedding", _ABLATION, (5, 20))
 
     def __post_init__(self) -> None:
         for name in ("n_rounds", "n_steps", "n_anchors", "shift_places"):

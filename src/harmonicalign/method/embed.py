@@ -1,185 +1,206 @@
-"""The joint map and embedding: a graph on projected rows, its harmonics, and the extension to new rows."""
+r"""The embedding: one compact space for the rows of all datasets.
+
+Joint coordinates are projected onto tangent planes (`harmonicalign.method.tangents`), so that noise and what
+only datasets differ in is left out. Then every row moves part of the way to the weighted mean of its nearest
+rows Z of all datasets, one step of diffusion,
+
+.. math:: y_i = (1 - a) z_i + a \, \frac{z_i + \sum_j w_{ij} z_j}{1 + \sum_j w_{ij}},
+          \qquad w_{ij} = \exp(-d_{ij}^2 / d_{ik}^2),
+
+and the result is turned to its principal axes, of which the leading ones are kept. New rows are placed by the
+same formula.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from threadpoolctl import threadpool_limits
 
 from harmonicalign._typing import Array
-from harmonicalign.engines.rows import unit_rows
+from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.rows import canonical_signs, smooth
 from harmonicalign.engines.threads import in_threads, row_slices
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.tangents import neighbourhood, project, project_together
-from harmonicalign.paper.graph import kernel_graph
+from harmonicalign.method.maps import LinearMap
+from harmonicalign.method.tangents import project, project_together
 from harmonicalign.paper.joint import Joint, joint_geometry
 
-__all__ = ["JointMap", "embed", "joint_map", "joint_neighbours", "partly_projected"]
+__all__ = ["Embedding", "embed", "principal_axes", "smoothed"]
 
 
 @dataclass(frozen=True)
-class JointMap(Joint):
-    """A joint geometry whose graph is built on rows projected onto the tangent planes of their neighbours.
+class Embedding:
+    """Embedded rows of all datasets, and what places new rows among them.
 
     Attributes
     ----------
-    graph, harmonics, batch
-        As in `harmonicalign.Joint`.
+    coordinates
+        The embedding, dataset after dataset, in single precision.
+    rows
+        Joint coordinates projected onto tangent planes.
     places
-        Coordinates of the rows before the projection; None if the graph is built on the rows as they are.
+        Joint coordinates before the projection; None if rows are not projected.
+    axes
+        From smoothed joint coordinates to the embedding.
+    sizes
+        Rows of every dataset.
     config
         Configuration for placing new rows.
     """
 
-    places: Array | None = None
+    coordinates: Array
+    rows: Array
+    places: Array | None
+    axes: LinearMap
+    sizes: tuple[int, ...]
     config: MethodConfig = DEFAULT
 
-    @property
-    def coordinates(self) -> Array:
-        """Joint coordinates of all rows, dataset after dataset, before the projection."""
-        return self.rows if self.places is None else self.places
+    @cached_property
+    def batch(self) -> Array:
+        """Number of the dataset that every row belongs to."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
-    def project(self, z: Array, *, together: bool = False) -> Array:
-        """New rows, given by their joint coordinates, projected onto the tangent planes of the fitted rows.
+    def split(self) -> list[Array]:
+        """Embedding of every dataset."""
+        return np.split(self.coordinates, np.cumsum(self.sizes)[:-1])
+
+    def place(self, z: Array, *, together: bool = False) -> Array:
+        """Embedding of new rows.
 
         Parameters
         ----------
         z
-            Joint coordinates of the new rows.
+            Their joint coordinates.
         together
-            If true, the rows are a dataset and also span tangent planes; otherwise each is projected by
+            If true, the rows are a dataset, and also neighbours of each other; otherwise each is placed by
             itself.
         """
-        if self.places is None:
-            return z
-        places, batch = self.places, self.batch
+        z = z.astype(self.rows.dtype, copy=False)
+        known, fitted, batch = self.places, self.rows, self.batch
         if together:
-            places = np.vstack([places, z])
-            batch = np.concatenate([batch, np.full(len(z), batch.max() + 1)])
-        return project(z, places, batch, self.config)
-
-    def extend(self, rows: Array, *, together: bool = False) -> Array:
-        """Values of the harmonics φ at new rows that `project` returned (Nyström).
-
-        Fitted rows and their neighbours attract each other. A new row does not move others and so stays
-        farther from its neighbours; squared probabilities compensate for this. Rows of a whole dataset are
-        neighbours of each other as well, and φ is averaged over them and the fitted rows.
-
-        Parameters
-        ----------
-        rows
-            The new rows, projected.
-        together
-            If true, the rows are a dataset and also neighbours of each other.
-        """
+            batch = np.concatenate([batch, np.full(len(z), len(self.sizes))])
+        if known is not None:
+            if together:
+                known = np.vstack([known, z])
+            z = project(z, known, batch if together else None, self.config)
+        own = None
         if together:
-            return self._among_each_other(rows, self.harmonics.extend(self.graph.extend(rows)))
-        return self.harmonics.extend(self.graph.extend(rows, power=self.config.joining_power))
+            own = len(fitted) + np.arange(len(z))
+            fitted = np.vstack([fitted, z])
+        return np.asarray(self.axes.apply(smoothed(z, fitted, own, self.config)), dtype=np.float32)
 
-    def _among_each_other(self, rows: Array, phi: Array) -> Array:
-        """Iterations towards φ of the new rows on the graph of fitted and new rows together.
-
-        φ of the fitted rows is kept; that of the new rows, `phi` at first, follows from ``P φ = λ φ``.
-        """
-        own = self.graph
-        assert own.n_neighbors is not None
-        grown = kernel_graph(
-            np.vstack([self.rows, rows]),
-            n_neighbors=own.n_neighbors,
-            max_neighbors=own.max_neighbors,
-            decay=own.decay,
-            thresh=own.thresh,
-            anisotropy=own.anisotropy,
+    def joint_geometry(self, parts: Sequence[Array], seed: int, device: Any = "cpu") -> Joint:
+        """Graph and harmonics over embedded rows, dataset by dataset."""
+        n = sum(map(len, parts))
+        return joint_geometry(
+            parts,
+            n_harmonics=min(n - 1, self.config.n_harmonics),
+            n_neighbors=min(n - 1, self.config.joint_neighbours),
+            random_state=seed,
+            device=device,
         )
-        transitions, fitted = grown.transitions[own.n_rows :], self.harmonics.phi
-        for _ in range(self.config.joining_steps):
-            phi = self.harmonics.over_eigenvalues(transitions @ np.vstack([fitted, phi]))
-        return phi
 
 
-def joint_map(
-    z: Sequence[Any], anisotropy: float, seed: int, device: Any = "cpu", config: MethodConfig = DEFAULT
-) -> JointMap:
-    """Graph and harmonics of all rows, projected onto tangent planes up to a limit on the number of rows.
+def embed(
+    z: Sequence[Any], n_components: int, seed: int = 0, device: Any = "cpu", config: MethodConfig = DEFAULT
+) -> Embedding:
+    """The embedding of rows given by their joint coordinates.
 
     Parameters
     ----------
     z
         Joint coordinates of the rows of every dataset; tensors if they are on a device.
-    anisotropy
-        Density correction of the kernel.
+    n_components
+        Maximum number of columns.
     seed
-        Seed of the eigensolver.
+        Seed of the neighbour search on a device.
     device
         "cpu", or a torch device.
     config
         Configuration of the method.
     """
-    n = sum(map(len, z))
-    rows, places = z, None
-    if n <= config.tangent_rows:
-        if device == "cpu":
+    sizes = tuple(map(len, z))
+    flat = sum(sizes) > config.tangent_rows
+    places: Array | None = None
+    if device == "cpu":
+        parts = [part.astype(np.float32, copy=False) for part in z]
+        if flat:
+            rows = np.vstack(parts)
+        else:
             # The matrices are small: parallel tasks are faster than threads within one product.
             with threadpool_limits(1, user_api="blas"):
-                rows, places = project_together(z, within=True, config=config)
-        else:
-            from harmonicalign.engines import torch_joint
+                projected, places = project_together(parts, within=True, config=config)
+            rows = np.vstack(projected)
+        smooth_rows = smoothed(rows, rows, np.arange(len(rows)), config)
+    else:
+        from harmonicalign.engines import torch_joint
 
-            rows, places = torch_joint.on_planes(z, neighbourhood(n, config), seed)
-    least, most = config.joint_harmonics_bounds
-    most = most if n <= config.many_rows else config.many_harmonics
-    joint = joint_geometry(
-        rows,
-        n_harmonics=min(n - 1, max(least, min(n // config.rows_per_joint_harmonic, most))),
-        n_neighbors=joint_neighbours(n, config),
-        decay=config.joint_decay,
-        anisotropy=anisotropy,
-        random_state=seed,
-        device=device,
-    )
-    return JointMap(joint.graph, joint.harmonics, joint.batch, places, config.for_placing())
+        on_device = torch_joint.stacked(z)
+        if not flat:
+            places = torch_joint.to_host(on_device)
+            on_device = torch_joint.on_planes(z, min(sum(sizes), config.tangent_neighbours), seed)
+        rows = torch_joint.to_host(on_device)
+        smooth_rows = torch_joint.smoothed(on_device, config.joint_neighbours, config.smoothing, seed)
+    axes = principal_axes(smooth_rows, n_components)
+    coordinates = np.asarray(axes.apply(smooth_rows), dtype=np.float32)
+    return Embedding(coordinates, rows, places, axes, sizes, config.for_placing())
 
 
-def joint_neighbours(n: int, config: MethodConfig = DEFAULT) -> int:
-    """Neighbours for a joint graph of n rows: local, but enough to keep the graph connected."""
-    return int(np.clip(round(n**0.5 / config.joint_neighbour_root), *config.joint_neighbour_bounds))
-
-
-def partly_projected(z: Array, projected: Array, config: MethodConfig) -> Array:
-    """Joint coordinates moved towards their tangent planes, scaled as in the embedding.
-
-    What the projection removes is noise to a graph, but partly specific to the row: without it datasets mix
-    better, but true partners of single rows are found less often.
-    """
-    share = config.projected_share
-    if share == 0.5:
-        return np.asarray(config.coordinates_length / 2 * (z + projected))
-    return np.asarray(config.coordinates_length * ((1 - share) * z + share * projected))
-
-
-def embed(joint: JointMap, t: float, phi: Array, z: Array, projected: Array) -> Array:
-    """The embedding: joint diffusion map at time t beside joint coordinates.
+def smoothed(rows: Array, known: Array, own: Array | None, config: MethodConfig) -> Array:
+    """Rows moved part of the way to the weighted mean of the nearest known rows.
 
     Parameters
     ----------
-    joint
-        The joint map.
-    t
-        Diffusion time.
-    phi
-        Values of its harmonics at the rows.
-    z, projected
-        Joint coordinates of the rows, and their projections onto tangent planes.
+    rows
+        Rows to move, (m, d).
+    known
+        Rows among which neighbours are found, (n, d).
+    own
+        For each row its number among the known ones, which is not its neighbour; None if it is not known.
+    config
+        Number of neighbours, and how far rows move.
     """
-    damping = (joint.harmonics.frequencies**t).astype(phi.dtype, copy=False)
-    out = np.empty((len(z), phi.shape[1] + z.shape[1]), dtype=np.result_type(phi, z))
+    k = min(config.joint_neighbours, len(known) - (own is not None))
+    if k < 1:
+        return rows
+    if own is not None and len(own) == len(known):
+        near = nearest_rows(known, k, exact=False)
+    elif own is None:
+        near = nearest_rows(known, k, rows, exact=False)
+    else:
+        near = _without_itself(nearest_rows(known, k + 1, rows, exact=False), own)
+    out = np.empty_like(rows)
 
-    def fill(rows: slice) -> None:
-        out[rows, : phi.shape[1]] = unit_rows(phi[rows] * damping)
-        out[rows, phi.shape[1] :] = partly_projected(z[rows], projected[rows], joint.config)
+    def work(some: slice) -> None:
+        out[some] = smooth(rows[some], known, near[some], config.smoothing)
 
-    in_threads(fill, row_slices(len(z), 256 * out.shape[1]))
+    in_threads(work, row_slices(len(rows), 320 * rows.shape[1]))
     return out
+
+
+def _without_itself(near: Any, own: Array) -> Any:
+    """Neighbours of known rows without the rows themselves (without the last, where equal rows hide them)."""
+    other = near.indices != own[:, None]
+    other[other.all(axis=1), -1] = False
+    shape = len(own), near.k - 1
+    return type(near)(near.indices[other].reshape(shape), near.distances[other].reshape(shape), near.recall)
+
+
+def principal_axes(rows: Array, n_components: int) -> LinearMap:
+    """Map to the leading principal axes of the rows, in order, without directions in which nothing varies."""
+    mean = rows.mean(axis=0, dtype=np.float64)
+    covariance = np.zeros((rows.shape[1],) * 2)
+    for some in row_slices(len(rows), 8 * rows.shape[1]):
+        centred = rows[some] - mean
+        covariance += centred.T @ centred
+    variances, vectors = scipy.linalg.eigh(covariance)
+    # Ten digits below the largest there is nothing but rounding; at least one column is kept.
+    varies = int(np.count_nonzero(variances > 1e-10 * max(variances[-1], 0)))
+    axes = canonical_signs(vectors[:, ::-1][:, : max(1, min(n_components, varies))])
+    return LinearMap(axes, -mean @ axes)

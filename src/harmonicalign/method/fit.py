@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,11 +20,11 @@ from harmonicalign.inputs.settings import FitOptions
 from harmonicalign.method.anchors import known_pairs
 from harmonicalign.method.choose import align_pair
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.embed import joint_map
+from harmonicalign.method.embed import embed
 from harmonicalign.method.maps import Side
-from harmonicalign.method.model import AddedRows, RefinedModel
+from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment
-from harmonicalign.method.space import joint_space, pooled_correspondence, spanning_tree
+from harmonicalign.method.space import joint_space, pooled_correspondence
 from harmonicalign.method.verdicts import doubts, judged
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
@@ -66,61 +66,48 @@ def fit_refined(
         Configuration of the method.
     """
     sizes, seed = [d.shape[0] for d in datasets], options.seed
-    hubs = min(config.n_hubs, len(sizes) - 1)
-    progress.expect(fit_plan(sizes, hubs * len(sizes) - hubs * (hubs + 1) // 2, n_landmarks))
-    rng, described = np.random.default_rng(seed), []
-    for i, (data, signal, name) in enumerate(zip(datasets, signals, names, strict=True)):
-        with progress.stage(f"harmonics of {name}"):
-            must = _anchored_rows(anchors, i)
-            described.append(_describe(data, signal, i, options, n_landmarks, must, rng, name))
+    progress.expect(fit_plan(sizes, len(sizes) - 1, n_landmarks))
+
+    def describe(i: int) -> tuple[Reduction, Array, Array, Side]:
+        with progress.stage(f"harmonics of {names[i]}"):
+            return _describe(
+                datasets[i], signals[i], i, options, n_landmarks, _anchored_rows(anchors, i), names[i]
+            )
+
+    described = in_threads(describe, range(len(sizes)))
     reductions, components, landmarks, sides = zip(*described, strict=True)
-    pairs = _align_pairs(sides, sizes, names, anchors, landmarks, options, progress, config)
-    parents, order = spanning_tree(
-        len(sides),
-        {pair: found.kinship for pair, found in pairs.items()},
-        [(n, float(np.var(side.components, axis=0).sum())) for n, side in zip(sizes, sides, strict=True)],
-    )
-    chosen = {
-        i: pairs[parents[i], i]
-        if (parents[i], i) in pairs
-        else pairs[i, parents[i]].reversed((sides[parents[i]], sides[i]))
-        for i in order[1:]
-    }
+    order = _largest_first(sides, sizes, anchors)
+    parents, pairs = _align_with_parents(sides, order, names, anchors, landmarks, options, progress, config)
     own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
-    with threadpool_limits(1, user_api="blas"):
-        chosen = {
-            i: judged(found, (sides[parents[i]], sides[i]), own_columns=own, random_state=seed, config=config)
-            for i, found in chosen.items()
-        }
-    tests = [found.significance for found in chosen.values()]
-    significance = max(tests, key=lambda test: (test.by_chance, test.opposed, test.p))
+    couples = {i: (sides[parents[i]], sides[i]) for i in order[1:]}
     with progress.stage("joint space"), threadpool_limits(1, user_api="blas"):
-        space = joint_space(sides, parents, order, chosen, seed, own_columns=own, config=config)
+        claims = in_threads(lambda i: judged(pairs[i], couples[i], own, seed, config), order[1:])
+        pairs = dict(zip(order[1:], claims, strict=True))
+        space = joint_space(sides, parents, order, pairs, seed, own_columns=own, config=config)
         parts = [(i, c, s) for i, (c, s) in enumerate(zip(components, signals, strict=True))]
         if options.device == "cpu":
             # Mostly single-threaded numpy passes over all rows, so datasets are processed in parallel.
             z: list[Any] = in_threads(lambda part: space.place(*part), parts)
         else:
             z = [space.place_on(options.device, *part) for part in parts]
-    doubtful = []
-    for i, found in chosen.items():
-        pair = parents[i], i
-        places = [np.asarray(space.place(j, sides[j].components, sides[j].signals)) for j in pair]
-        said = (names[pair[0]], names[i])
-        doubtful += doubts(said, found, (sides[pair[0]], sides[i]), places, config)
-    _warn(significance, [(names[parents[i]], names[i], found) for i, found in chosen.items()], doubtful)
-    with progress.stage("joint map"):
-        joint = joint_map(z, options.kernel["anisotropy"], seed, options.device, config)
+    doubtful: list[str] = []
+    for i in order[1:]:
+        places = [space.place(j, sides[j].components, sides[j].signals) for j in (parents[i], i)]
+        doubtful += doubts((names[parents[i]], names[i]), pairs[i], couples[i], places, config)
+    _warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
+    with progress.stage("embedding"):
+        embedding = embed(z, options.n_components, seed, options.device, config)
+    chosen = [pairs[i] for i in order[1:]]
+    significance = _weakest([(sizes[i], pairs[i].significance) for i in order[1:]], sizes[order[0]], config)
     return RefinedModel(
         reductions=reductions,
         landmarks=landmarks,
         harmonics=tuple(side.harmonics for side in sides),
-        pairs=chosen,
+        pairs=pairs,
         space=space,
-        correspondence=pooled_correspondence(list(chosen.values())),
+        correspondence=pooled_correspondence(chosen, [min(sizes[i], sizes[parents[i]]) for i in order[1:]]),
         significance=significance,
-        joint=joint,
-        t=options.settings.t,
+        embedding=embedding,
     )
 
 
@@ -153,33 +140,28 @@ def add_dataset(
         Maximum number of landmarks of the new dataset.
     """
     config, seed, number = model.config, options.seed, len(datasets)
-    rng, nothing = np.random.default_rng(seed), np.empty(0, dtype=np.int64)
+    nothing = np.empty(0, dtype=np.int64)
     with threadpool_limits(1, user_api="blas"):
         reduction, components, chosen, side = _describe(
-            new, new_signals, 0, options, n_landmarks, nothing, rng, "the new dataset"
+            new, new_signals, 0, options, n_landmarks, nothing, "the new dataset"
         )
-        hubs = sorted(range(number), key=lambda i: -datasets[i].shape[0])[: config.n_hubs]
+        by_size = sorted(range(number), key=lambda i: -datasets[i].shape[0])
         sides = {
             i: Side(
                 model.reductions[i].apply(datasets[i][model.landmarks[i]]),
                 signals[i][model.landmarks[i]],
                 model.harmonics[i],
             )
-            for i in hubs
+            for i in by_size[: config.n_parents]
         }
-        tried = {i: _align(sides[i], side, None, options, config) for i in hubs}
-        parent = max(hubs, key=lambda i: tried[i].kinship)
-        pair = sides[parent], side
-        own = same_matrix(new, new_signals)
-        found = judged(tried[parent], pair, own_columns=own, random_state=seed, config=config)
-        said = "the model", "the new dataset"
-        _warn(found.significance, [(*said, found)], doubts(said, found, pair, config=config))
+        parent, found = _best_parent(list(sides), lambda i: _align(sides[i], side, None, options, config))
+        couple, said = (sides[parent], side), ("the model", "the new dataset")
+        found = judged(found, couple, same_matrix(new, new_signals), seed, config)
+        _warn([(*said, found.significance)], doubts(said, found, couple, config=config))
         placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
         space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
-        z = space.place(number, components, new_signals)
         # All rows of a dataset are added at once and are also neighbours of each other.
-        projected = model.joint.project(z, together=True)
-        added = AddedRows(model.joint.extend(projected, together=True), z, projected)
+        added = model.embedding.place(space.place(number, components, new_signals), together=True)
     return replace(
         model,
         reductions=(*model.reductions, reduction),
@@ -198,13 +180,12 @@ def _describe(
     options: FitOptions,
     n_landmarks: int,
     must: Array,
-    rng: np.random.Generator,
     name: str,
 ) -> tuple[Reduction, Array, Array, Side]:
     """One dataset: reduction, principal components, landmarks, and its `Side`."""
     settings, seed = options.settings, options.seed
     reduction, components = reduce_rows(data, settings.n_pca[i], seed)
-    chosen = _landmarks(len(components), n_landmarks, must, rng)
+    chosen = _landmarks(len(components), n_landmarks, must, np.random.default_rng([seed, i]))
     graph = kernel_graph(components[chosen], n_neighbors=settings.n_neighbors[i], **options.kernel)
     with warnings.catch_warnings():
         # Separate clusters are common in real data, and this method can handle them.
@@ -245,32 +226,66 @@ def _align(x: Side, y: Side, known: Any, options: FitOptions, config: MethodConf
     )
 
 
-def _align_pairs(
+def _largest_first(sides: Sequence[Side], sizes: Sequence[int], anchors: Anchors) -> list[int]:
+    """Datasets in the order in which they join: the largest, then partners of those that joined, by size."""
+    spread = [float(np.var(side.components, axis=0).sum()) for side in sides]
+    left = sorted(range(len(sides)), key=lambda i: (-sizes[i], -spread[i]))
+    order = [left.pop(0)]
+    while left:
+        partners = [i for i in left if any(i in pair and set(pair) & set(order) for pair in anchors)]
+        order.append((partners or left)[0])
+        left.remove(order[-1])
+    return order
+
+
+def _align_with_parents(
     sides: Sequence[Side],
-    sizes: Sequence[int],
+    order: Sequence[int],
     names: Sequence[str],
     anchors: Anchors,
     landmarks: Sequence[Array],
     options: FitOptions,
     progress: Progress,
     config: MethodConfig,
-) -> dict[tuple[int, int], PairAlignment]:
-    """Alignments of pairs of datasets, the larger one first.
+) -> tuple[list[int], dict[int, PairAlignment]]:
+    """Parent of every dataset, −1 for the first, and its alignment with it.
 
-    Every dataset is aligned with each of the few largest, which leaves a choice of partners without the cost
-    of all pairs. Datasets with known pairs are also aligned with each other.
+    The parent is the largest dataset, unless the features of the two do not correspond beyond chance. Then
+    the next largest ones are tried. Rows known to match decide first.
     """
-    spread = [float(np.var(side.components, axis=0).sum()) for side in sides]
-    order = sorted(range(len(sides)), key=lambda i: (-sizes[i], -spread[i]))
-    pairs = [(a, b) for rank, a in enumerate(order[: config.n_hubs]) for b in order[rank + 1 :]]
-    pairs += [(i, j) for i, j in anchors if (i, j) not in pairs and (j, i) not in pairs]
-    out = {}
-    for i, j in pairs:
-        known = _known(anchors, i, j, landmarks)
-        # The matrices are small: threads slow the work down, especially on a busy machine.
-        with progress.stage(f"alignment of {names[i]} and {names[j]}"), threadpool_limits(1, user_api="blas"):
-            out[i, j] = _align(sides[i], sides[j], known, options, config)
-    return out
+
+    def with_parent(position: int) -> tuple[int, PairAlignment]:
+        i = order[position]
+        known = {j: _known(anchors, j, i, landmarks) for j in order[:position]}
+        candidates = sorted(known, key=lambda j: known[j] is None)[: config.n_parents]
+        with progress.stage(f"alignment of {names[i]}"):
+            return _best_parent(candidates, lambda j: _align(sides[j], sides[i], known[j], options, config))
+
+    # The matrices are small: threads within one product slow the work down.
+    with threadpool_limits(1, user_api="blas"):
+        found = in_threads(with_parent, range(1, len(order)))
+    parents = dict(zip(order[1:], (parent for parent, _ in found), strict=True))
+    pairs = dict(zip(order[1:], (pair for _, pair in found), strict=True))
+    return [parents.get(i, -1) for i in range(len(sides))], pairs
+
+
+def _best_parent(
+    candidates: Sequence[int], align: Callable[[int], PairAlignment]
+) -> tuple[int, PairAlignment]:
+    """The first candidate whose features correspond, or the best supported, and the alignment with it."""
+    tried: list[tuple[int, PairAlignment]] = []
+    for j in candidates:
+        tried.append((j, align(j)))
+        significance = tried[-1][1].significance
+        if not (significance.by_chance or significance.opposed):
+            return tried[-1]
+    return max(tried, key=lambda found: found[1].support)
+
+
+def _weakest(tests: Sequence[tuple[int, Significance]], largest: int, config: MethodConfig) -> Significance:
+    """The weakest of the tests of datasets of given sizes, without small datasets if others remain."""
+    large = [test for size, test in tests if size >= config.small_share * largest]
+    return max(large or [test for _, test in tests], key=lambda test: (test.by_chance, test.opposed, test.p))
 
 
 def _known(anchors: Anchors, x: int, y: int, landmarks: Sequence[Array]) -> Any:
@@ -284,39 +299,44 @@ def _known(anchors: Anchors, x: int, y: int, landmarks: Sequence[Array]) -> Any:
     return known_pairs(np.stack(numbers, axis=1), len(landmarks[x]), len(landmarks[y]))
 
 
-def _warn(
-    significance: Significance, pairs: Sequence[tuple[str, str, PairAlignment]], doubtful: Sequence[str] = ()
-) -> None:
-    """Warn of an alignment that was not tested, is not significant, or should be doubted for other reasons.
+def _warn(pairs: Sequence[tuple[str, str, Significance]], doubtful: Sequence[str] = ()) -> None:
+    """Warn of alignments that were not tested, are not significant, or should be doubted for other reasons.
 
     Parameters
     ----------
-    significance
-        The test of the weakest pair.
     pairs
-        Names of the two datasets of every pair, and its alignment.
+        Names of the two datasets of every pair, and its test.
     doubtful
         Other reasons for doubt.
     """
     said = list(doubtful)
-    if not significance.tested:
+    untested = [f"{one} and {other}" for one, other, test in pairs if not test.tested]
+    chance = [f"{one} and {other} ({test})" for one, other, test in pairs if test.by_chance]
+    opposed = [f"{one} and {other}" for one, other, test in pairs if test.opposed]
+    if untested:
+        test = next(test for _, _, test in pairs if not test.tested)
         said.append(
-            f"whether the alignment is better than chance was {significance}. Check whether rows of known "
-            "groups come together"
+            f"whether the alignment of {_listed(untested)} is better than chance was {test}. Check whether "
+            "rows of known groups come together"
         )
-    elif significance.by_chance:
+    if chance:
         said.append(
-            f"the alignment is no better than chance ({significance}): wrongly paired features agree as "
+            f"the alignment of {_listed(chance)} is no better than chance: wrongly paired features agree as "
             "well. Check that the columns of signals mean the same in every dataset (those of two separate "
             "PCAs or SVDs do not) and are in the same order, that they vary, and that the datasets overlap"
         )
-    opposed = [f"{one} and {other}" for one, other, found in pairs if found.significance.opposed]
     if opposed:
         said.append(
-            f"columns of {'; '.join(opposed)} seem to go opposite ways: they have the same correlations with "
+            f"columns of {_listed(opposed)} seem to go opposite ways: they have the same correlations with "
             "each other in both datasets, but the opposite skewness. If large values in one dataset mean "
             "small values in the other (Ct values and counts, methylation and expression), negate its "
             "columns and fit again"
         )
     for text in said:
         warnings.warn(text, AlignmentWarning, stacklevel=4)
+
+
+def _listed(names: Sequence[str], most: int = 3) -> str:
+    """A few names, and how many more there are."""
+    more = f"; and {len(names) - most} more" if len(names) > most else ""
+    return "; ".join(names[:most]) + more

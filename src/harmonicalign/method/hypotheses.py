@@ -1,9 +1,8 @@
 """Hypotheses about a pair of datasets: each is a small object that starts a run.
 
 Simplest first: no alignment is needed; the columns correspond up to an offset; some columns correspond, and
-which ones is learned from a start by the columns, the harmonics, the relations between features, or the
-weights of an earlier run. A new hypothesis is an object with a `name` and a method `run(problem)`; most only
-define a start for `alternate`.
+which ones is learned from a start by the harmonics or by the relations between features. A new hypothesis is
+an object with a `name` and a method `run(problem)`; most only define a start for `alternate`.
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ from harmonicalign.method.maps import component_maps, weighted_axes
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
 __all__ = [
-    "Again",
     "AsIs",
     "FromAnchors",
-    "FromColumns",
     "FromHarmonics",
     "FromRelations",
     "Hypothesis",
@@ -85,19 +82,6 @@ class FromHarmonics:
 
 
 @dataclass(frozen=True)
-class FromColumns:
-    """All columns are used at first; the rounds find those that do not correspond."""
-
-    name: str = "columns"
-
-    def run(self, problem: PairProblem) -> PairAlignment:
-        """Start from the signals as they are, with equal weights."""
-        weights = problem.weights
-        joint, signals = by_signals(problem, _middle(problem), np.ones_like(weights), weights)
-        return alternate(problem, Start(self.name, joint, signals, _first_steps(problem, self.name)))
-
-
-@dataclass(frozen=True)
 class FromRelations:
     """Columns correspond if they have the same relations to each other in both datasets."""
 
@@ -121,21 +105,6 @@ class FromAnchors:
         maps = component_maps(problem.sides, problem.known, config=problem.config)
         steps = _first_steps(problem, self.name)
         return alternate(problem, Start(self.name, problem.joint(maps, None, 1.0), None, steps))
-
-
-@dataclass(frozen=True)
-class Again:
-    """Restart from the weights that an earlier run learned."""
-
-    base: PairAlignment
-    weights: Array
-    name: str = "again"
-
-    def run(self, problem: PairProblem) -> PairAlignment:
-        """Start from signals with the given weights, centred as at the end of the earlier run."""
-        worth, seed = self.weights * self.base.correspondence.energy, problem.random_state
-        joint, signals = by_signals(problem, self.base.centres, self.weights, worth, seed)
-        return alternate(problem, Start(self.name, joint, signals))
 
 
 @dataclass(frozen=True)

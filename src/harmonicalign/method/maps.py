@@ -24,9 +24,8 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Pair
-from harmonicalign.engines import rows
 from harmonicalign.inputs.rows import dense_columns
-from harmonicalign.method.anchors import masses
+from harmonicalign.method.anchors import find_anchors, masses
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.paper.harmonics import Harmonics
 from harmonicalign.paper.reduction import leading_axes
@@ -35,10 +34,9 @@ __all__ = [
     "LinearMap",
     "Side",
     "component_maps",
-    "directions",
-    "length_kept",
     "reversed_maps",
     "ridge_regression",
+    "turn",
     "typical_length",
     "weighted_axes",
 ]
@@ -75,6 +73,10 @@ class LinearMap:
     matrix: Array
     shift: Array
 
+    def then(self, other: LinearMap) -> LinearMap:
+        """Composition: the map followed by another one."""
+        return LinearMap(self.matrix @ other.matrix, self.shift @ other.matrix + other.shift)
+
     def apply(self, rows: Any, device: Any = None) -> Any:
         """Image of the rows; a tensor there if a torch device is given, to which sparse rows go as images."""
         if device is None:
@@ -83,30 +85,13 @@ class LinearMap:
 
         if sp.issparse(rows):
             return to_device(self.apply(rows), device)
-        return to_device(rows, device) @ to_device(self.matrix, device) + to_device(self.shift, device)
+        rows = to_device(rows, device) if isinstance(rows, np.ndarray) else rows
+        return rows @ to_device(self.matrix, device) + to_device(self.shift, device)
 
 
-def length_kept(width: int, config: MethodConfig) -> float:
-    """How much of the length of rows of `width` columns is kept, from 1 (all) to 0 (only the direction).
-
-    The direction of a row of many columns contains nearly everything and omits what often differs between
-    datasets, such as the sequencing depth of cells or the contrast of images. With few columns it omits too
-    much: with two columns it is only an angle.
-    """
-    most, least = config.no_length_width, config.full_length_width
-    return min(1.0, max(0.0, (most - width) / (most - least)))
-
-
-def typical_length(parts: Sequence[Array], config: MethodConfig) -> float:
-    """Median length of the rows of several datasets if some of it is kept, otherwise 1."""
-    if length_kept(parts[0].shape[1], config) == 0:
-        return 1.0
-    return float(np.median(np.concatenate([np.linalg.norm(x, axis=1) for x in parts]))) or 1.0
-
-
-def directions(x: Any, config: MethodConfig) -> Any:
-    """Rows, already divided by their `typical_length`, at unit length except for what is kept of theirs."""
-    return rows.directions(x, length_kept(x.shape[1], config), config.longest)
+def typical_length(parts: Sequence[Array]) -> float:
+    """Median length of the rows of several datasets."""
+    return float(np.median(np.concatenate([np.linalg.norm(x, axis=1) for x in parts])))
 
 
 def component_maps(
@@ -143,6 +128,27 @@ def component_maps(
     gain = np.clip(ratio, 1 / config.most_gain, config.most_gain)
     matrix = (vt.T * gain) @ u.T
     return LinearMap(np.eye(len(mean_x)), -mean_x), LinearMap(matrix, -mean_y @ matrix)
+
+
+def turn(x: Array, y: Array, config: MethodConfig) -> LinearMap:
+    """Rotation and shift of the rows of y towards x, in a space in which they are comparable.
+
+    See `harmonicalign.method.turn`. Anchors and rotation improve each other for as many steps as the
+    alternation has.
+    """
+    total = LinearMap(np.eye(y.shape[1]), np.zeros(y.shape[1]))
+    for _ in range(config.n_rounds * config.n_steps):
+        now = total.apply(y)
+        pairing = find_anchors(x, now, config)
+        mass_x, mass_y = masses(pairing)
+        mean_x, mean_y = mass_x @ x, mass_y @ now
+        centred = now - mean_y
+        cross = (x - mean_x).T @ (pairing @ centred) / pairing.sum()
+        cross += config.turn_prior * (centred * mass_y[:, None]).T @ centred
+        u, _, vt = scipy.linalg.svd(cross)
+        rotation = vt.T @ u.T
+        total = total.then(LinearMap(rotation, mean_x - mean_y @ rotation))
+    return total
 
 
 def reversed_maps(maps: tuple[LinearMap, LinearMap], mean_y: Array) -> tuple[LinearMap, LinearMap]:
@@ -206,7 +212,7 @@ def weighted_axes(
             for s, c in zip(sides, centres, strict=True)
         ]
     )
-    axes = leading_axes(stacked, config.signal_axes, random_state)
+    axes = leading_axes(stacked, config.n_components, random_state)
     matrix = np.zeros((len(weights), axes.shape[1]))
     matrix[chosen] = weights[chosen, None] * axes
     return tuple(LinearMap(matrix, -c @ matrix) for c in centres)

@@ -16,7 +16,7 @@ from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.embed import JointMap, embed, joint_map, partly_projected
+from harmonicalign.method.embed import Embedding
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.space import JointSpace
 from harmonicalign.method.tangents import project_together
@@ -25,31 +25,12 @@ from harmonicalign.paper.harmonics import Harmonics
 from harmonicalign.paper.joint import Joint
 from harmonicalign.paper.reduction import Reduction
 
-__all__ = ["AddedRows", "RefinedModel", "placed_confidence"]
-
-
-@dataclass(frozen=True)
-class AddedRows:
-    """Rows of a dataset that was added later and is not part of the joint map.
-
-    Attributes
-    ----------
-    phi
-        Values of the joint map's harmonics at the rows.
-    places
-        Their coordinates in the common space.
-    projected
-        The same, projected onto the tangent planes of their neighbours.
-    """
-
-    phi: Array
-    places: Array
-    projected: Array
+__all__ = ["RefinedModel", "placed_confidence"]
 
 
 @dataclass(frozen=True)
 class RefinedModel:
-    """The default method: learned correspondence, anchors, and a joint diffusion map.
+    """The default method: learned correspondence, anchors, and one compact space.
 
     Attributes
     ----------
@@ -66,13 +47,11 @@ class RefinedModel:
     correspondence
         Correspondence of the features, pooled over all pairs.
     significance
-        Permutation test of the weakest pair.
-    joint
-        Graph and harmonics of the joint coordinates of all rows, projected onto tangent planes.
-    t
-        Diffusion time of the joint map.
+        Permutation test of the weakest pair, small datasets left out.
+    embedding
+        The embedded rows of the fit, and what places others among them.
     added
-        Rows of the datasets that were added later, in order.
+        Embedded rows of the datasets that were added later, in order.
     """
 
     method: ClassVar[str] = "refined"
@@ -84,9 +63,8 @@ class RefinedModel:
     space: JointSpace
     correspondence: Correspondence
     significance: Significance
-    joint: JointMap
-    t: float
-    added: tuple[AddedRows, ...] = ()
+    embedding: Embedding
+    added: tuple[Array, ...] = ()
 
     @property
     def config(self) -> MethodConfig:
@@ -120,40 +98,28 @@ class RefinedModel:
         return [(i, step) for i, pair in self.pairs.items() for step in pair.history]
 
     def coordinates(self) -> list[Array]:
-        """Joint diffusion map beside joint coordinates, for every dataset."""
-        joint = self.joint
-        parts = zip(*map(joint.split, (joint.harmonics.phi, joint.coordinates, joint.rows)), strict=True)
-        added = ((new.phi, new.places, new.projected) for new in self.added)
-        return [embed(joint, self.t, *part) for part in (*parts, *added)]
+        """Embedding of every dataset."""
+        return [*self.embedding.split(), *self.added]
 
     def joint_coordinates(self) -> list[Array]:
-        """Joint coordinates of the rows of every dataset, as in the embedding."""
-        joint = self.joint
-        parts = zip(joint.split(joint.coordinates), joint.split(joint.rows), strict=True)
-        added = ((new.places, new.projected) for new in self.added)
-        return [partly_projected(*part, self.config) for part in (*parts, *added)]
+        """The embedding: it is the joint space."""
+        return self.coordinates()
 
     def place(self, i: int, rows: Any, signals: Any) -> Array:
-        """Aligned coordinates of rows of dataset i: its maps, then the Nyström extension of the joint map."""
-        z = self.space.place(i, self.reductions[i].apply(rows), signals)
-        projected = self.joint.project(z)
-        return embed(self.joint, self.t, self.joint.extend(projected), z, projected)
+        """Embedding of rows of dataset i: its maps and shift, then their place among the fitted rows."""
+        return self.embedding.place(self.space.place(i, self.reductions[i].apply(rows), signals))
 
     def place_jointly(self, i: int, rows: Any, signals: Any) -> Array:
-        """Joint coordinates of rows of dataset i, as in `joint_coordinates`."""
-        z = self.space.place(i, self.reductions[i].apply(rows), signals)
-        return partly_projected(z, self.joint.project(z), self.config)
+        """The same: the embedding is the joint space."""
+        return self.place(i, rows, signals)
 
     def place_rigidly(self, i: int, rows: Any, signals: Any) -> Array:
         """Coordinates of rows of dataset i in the common space before local shifts."""
         return np.asarray(self.space.place_rigidly(i, self.reductions[i].apply(rows), signals))
 
     def joint_geometry(self, seed: int) -> Joint:
-        """Graph and harmonics of the joint coordinates of all datasets, including those added later."""
-        if not self.added:
-            return self.joint
-        z = [*self.joint.split(self.joint.coordinates), *(new.places for new in self.added)]
-        return joint_map(z, self.joint.graph.anisotropy, seed, config=self.config)
+        """Graph and harmonics of the embedded rows of all datasets, including those added later."""
+        return self.embedding.joint_geometry(self.coordinates(), seed)
 
     def confidence(self, datasets: Sequence[Any], signals: Sequence[Any], seed: int) -> list[Array]:
         """Confidence of each row, before local shifts."""
@@ -162,10 +128,8 @@ class RefinedModel:
         return placed_confidence(placed, seed, self.config)
 
     def slim(self) -> RefinedModel:
-        """The part of the model that places rows: without joint kernel, harmonics and alignments of pairs."""
-        graph = replace(self.joint.graph, kernel=None)
-        joint = replace(self.joint, graph=graph, harmonics=replace(self.joint.harmonics, graph=graph))
-        return replace(self, joint=joint, harmonics=(), pairs={})
+        """The part of the model that places rows: without harmonics and alignments of pairs."""
+        return replace(self, harmonics=(), pairs={})
 
 
 def placed_confidence(

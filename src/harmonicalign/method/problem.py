@@ -7,9 +7,9 @@ feature weights learned from them (`harmonicalign.evidence.correspondence`). The
 
 A run maps the principal components P of both datasets into one space and their weighted signals S into
 another (`harmonicalign.method.maps`). With the share φ of the signals' energy that corresponds, joint
-coordinates are ``J = [(1 − φ) Q, φ S]``, with Q the mapped components; rows of both parts have unit length,
-except that rows of few columns keep part of their length. `harmonicalign.method.space`, which places all
-rows, uses another balance.
+coordinates are ``J = [(1 − φ) Q, φ S]``, with Q the mapped components; the lengths of rows are softened in
+both parts (`harmonicalign.engines.rows.softened`). `harmonicalign.method.space`, which places all rows, uses
+another balance.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from harmonicalign._typing import Array, Pair
-from harmonicalign.engines.rows import blend
+from harmonicalign.engines.rows import blend, softened
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.correspondence import Correspondence, correspondence, learn_rotation
 from harmonicalign.evidence.relations import relate
 from harmonicalign.evidence.significance import Significance, permutation_test
-from harmonicalign.method.anchors import masses
+from harmonicalign.method.anchors import find_anchors, masses
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.maps import LinearMap, Side, directions, reversed_maps, typical_length
+from harmonicalign.method.maps import LinearMap, Side, reversed_maps, typical_length
 from harmonicalign.paper.align import Alignment, calibrate, orthogonalize
 from harmonicalign.paper.bands import bandlimiting_weights
 
@@ -56,14 +56,13 @@ class PairAlignment:
     support
         Mean confidence of the rows, in [0, 1]; the larger of the two datasets' means.
     start
-        Name of the hypothesis: "as is", "offset", "columns", "harmonics", "relations", "again" or "anchors".
+        Name of the hypothesis: "as is", "offset", "harmonics", "relations" or "anchors".
     worth
         Score by which runs are compared, from feature agreement and confidence.
-    kinship
-        Agreement of the pair, in [0, 1], from confidence and feature agreement; reduced if not significant or
-        of opposite signs.
     history
         One record per step: the hypothesis, the step, and the objective after it.
+    turned
+        Whether the common space is turned for this pair (`harmonicalign.method.turn`).
     """
 
     alignment: Alignment
@@ -75,8 +74,8 @@ class PairAlignment:
     support: float
     start: str
     worth: float
-    kinship: float
     history: tuple[dict[str, Any], ...]
+    turned: bool = False
 
     def reversed(self, sides: tuple[Side, Side]) -> PairAlignment:
         """The same alignment with the datasets exchanged; `sides` are in the new order."""
@@ -141,11 +140,10 @@ class PairProblem:
             self.bands,
             hx.frequencies,
             *self.spectral,
-            n_iterations=config.learning_steps if config.learn_weights else 1,
+            n_iterations=config.learning_steps,
             tolerance=config.learning_tolerance,
         )
-        if not config.learn_weights:
-            self.weights = np.ones_like(self.weights)
+        self._informative = np.logical_and(*(np.any(hat != 0, axis=0) for hat in self.spectral))
         self.relations = relate(x.signals, y.signals, config)
         self.significance = permutation_test(
             hx,
@@ -160,8 +158,7 @@ class PairProblem:
     def judge(self, rotation: Array) -> Correspondence:
         """Correspondence of the features under a rotation, always against the same wrong partners."""
         rng, config = np.random.RandomState(self.random_state), self.config
-        found = correspondence(rotation, self.harmonics[0].frequencies, *self.spectral, rng, config)
-        return found if config.learn_weights else replace(found, weights=np.ones_like(found.weights))
+        return correspondence(rotation, self.harmonics[0].frequencies, *self.spectral, rng, config)
 
     def means(self) -> Pair:
         """Mean of each dataset's signals."""
@@ -185,9 +182,9 @@ class PairProblem:
         return axes[0].apply(self.sides[0].signals), axes[1].apply(self.sides[1].signals)
 
     def on_one_scale(self, rows: Pair) -> Pair:
-        """Directions of the rows of both datasets (`maps.directions`), relative to one typical length."""
-        scale = typical_length(rows, self.config)
-        return directions(rows[0] / scale, self.config), directions(rows[1] / scale, self.config)
+        """Rows of both datasets with softened lengths, relative to one typical length."""
+        typical, relative = typical_length(rows), self.config.soft_length
+        return softened(rows[0], typical, relative), softened(rows[1], typical, relative)
 
     def joint(self, maps: Sequence[LinearMap], signals: Pair | None, share: float) -> Pair:
         """Joint coordinates of both datasets; without signals, the mapped components alone."""
@@ -245,21 +242,25 @@ class PairProblem:
             support=support,
             start=start,
             worth=self._worth(found, support),
-            kinship=self._kinship(found, support),
             history=(*history, step),
         )
 
-    def _worth(self, found: Correspondence, support: float) -> float:
-        """Score of a run: feature agreement times a power of confidence.
+    def worth_of(self, joint: Pair) -> float:
+        """Score of any joint coordinates: that of the anchors found in them."""
+        found = self.judge(self.rotation_of(find_anchors(*joint, self.config, known=self.known))[1])
+        confidence = row_confidence(joint, random_state=self.random_state, config=self.config)
+        return self._worth(found, max(float(c.mean()) for c in confidence))
+
+    @property
+    def confidence_power(self) -> float:
+        """Power of confidence in the score of a run.
 
         A wrong rotation can make a few features agree, but rows then have low confidence. Few features agree
         more easily, so confidence then counts for more.
         """
-        n_features = max(1, int(np.count_nonzero(found.energy)))
-        power = self.config.worth_power * (1 + self.config.few_features / n_features)
-        return float(found.agreement * support**power)
+        n_features = max(1, int(np.count_nonzero(self._informative)))
+        return self.config.worth_power * (1 + self.config.few_features / n_features)
 
-    def _kinship(self, found: Correspondence, support: float) -> float:
-        doubtful = self.significance.by_chance or self.significance.opposed
-        chance = self.config.chance_kinship if doubtful else 1.0
-        return chance * support * (1 + found.agreement) / 2
+    def _worth(self, found: Correspondence, support: float) -> float:
+        """Score of a run: feature agreement times a power of confidence."""
+        return float(found.agreement * support**self.confidence_power)

@@ -1,6 +1,8 @@
 """Local shifts: removal of differences between datasets that remain after the linear maps.
 
-Rows of all datasets move towards their anchors, in proportion to their confidence.
+Rows of every dataset move towards their anchors among the rows of all others, in proportion to their
+confidence. The others are represented by a sample of fixed size, so the cost is linear in the number of
+datasets.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from harmonicalign.method.anchors import find_anchors, masses
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.tangents import project
 
-__all__ = ["LocalShift", "common_offset", "local_shifts", "shift_towards"]
+__all__ = ["Cloud", "LocalShift", "common_offset", "facing", "local_shifts", "shift_towards"]
 
 
 @dataclass(frozen=True)
@@ -49,74 +51,9 @@ class LocalShift:
         return moved
 
 
-def local_shifts(
-    z: Sequence[Array], steps: Sequence[float], random_state: int, config: MethodConfig = DEFAULT
-) -> list[Array]:
-    """Displacements of the rows of all datasets towards each other.
-
-    Anchors are found between rows projected onto the tangent planes of their own dataset, to reduce noise.
-    Mutual neighbours lie where two point clouds face each other, so one round falls short.
-
-    Parameters
-    ----------
-    z
-        Joint coordinates of the rows of every dataset.
-    steps
-        Fraction of the shift that every dataset takes in a round; 0 leaves its rows in place.
-    random_state
-        Seed of the samples for confidence.
-    config
-        Configuration of the method.
-    """
-    flat = [project(rows, rows, config=config) for rows in z]
-    moves = [np.zeros_like(rows) for rows in z]
-    batch = np.repeat(np.arange(len(z)), [len(rows) for rows in z])
-    for _ in range(config.shift_rounds):
-        placed = [a + b for a, b in zip(z, moves, strict=True)]
-        support = row_confidence(placed, random_state=random_state, config=config)
-        together = np.vstack(placed)
-        k = min(config.meeting_rows + 1, len(together))
-        near = nearest_rows(together, k, together, exact=False).indices[:, 1:]
-        now = [a + b for a, b in zip(flat, moves, strict=True)]
-        for i, step in enumerate(steps):
-            if step:
-                own = batch == i
-                met = np.mean(own[near] != own[:, None], axis=1)
-                others = _Cloud(
-                    np.vstack(now[:i] + now[i + 1 :]),
-                    np.concatenate(support[:i] + support[i + 1 :]),
-                    met[~own],
-                )
-                moves[i] += step * shift_towards(others, _Cloud(now[i], support[i], met[own]), config)
-    return moves
-
-
-def common_offset(x: Array, y: Array, random_state: int, config: MethodConfig = DEFAULT) -> Array:
-    """One displacement of all rows of y that makes the means of both datasets over their anchors equal."""
-    x_flat, y_flat = project(x, x, config=config), project(y, y, config=config)
-    offset = np.zeros(y.shape[1])
-    for _ in range(config.shift_rounds):
-        support_x, support_y = row_confidence([x, y + offset], random_state=random_state, config=config)
-        pairing = _supported_anchors(x_flat, support_x, y_flat + offset, support_y, config)
-        if pairing.sum() > 0:
-            mass_x, mass_y = masses(pairing)
-            offset = mass_x @ x_flat - mass_y @ y_flat
-    return offset
-
-
-def _supported_anchors(
-    x: Array, support_x: Array, y: Array, support_y: Array, config: MethodConfig
-) -> sp.csr_matrix:
-    """Mutual neighbours, weighted by the confidence of both rows."""
-    power = config.shift_anchor_power
-    weights = sp.diags_array(support_x**power), sp.diags_array(support_y**power)
-    pairing = find_anchors(x, y, config)
-    return sp.csr_matrix(weights[0] @ pairing @ weights[1])
-
-
 @dataclass(frozen=True)
-class _Cloud:
-    """Rows of one dataset or of several, with confidence and share of neighbours from the other side.
+class Cloud:
+    """Rows of one dataset, or of the others, that face each other.
 
     Attributes
     ----------
@@ -133,15 +70,97 @@ class _Cloud:
     met: Array
 
 
-def shift_towards(others: _Cloud, own: _Cloud, config: MethodConfig = DEFAULT) -> Array:
+def local_shifts(
+    z: Sequence[Array], steps: Sequence[float], random_state: int, config: MethodConfig = DEFAULT
+) -> list[Array]:
+    """Displacements of the rows of all datasets towards each other.
+
+    Anchors are found between rows projected onto the tangent planes of their own dataset, to reduce noise.
+    Mutual neighbours lie where two point clouds face each other, so one round falls short.
+
+    Parameters
+    ----------
+    z
+        Joint coordinates of the rows of every dataset.
+    steps
+        Fraction of the shift that every dataset takes in a round; 0 leaves its rows in place.
+    random_state
+        Seed of the samples.
+    config
+        Configuration of the method.
+    """
+    flat = in_threads(lambda rows: project(rows, rows, config=config), z)
+    moves = [np.zeros_like(rows) for rows in z]
+    batch = np.repeat(np.arange(len(z)), [len(rows) for rows in z])
+    rng = np.random.RandomState(random_state)
+    moving = [i for i, step in enumerate(steps) if step]
+    sides = {i: _sides(batch, i, rng, config) for i in moving}
+    for _ in range(config.shift_rounds):
+        placed = np.vstack([a + b for a, b in zip(z, moves, strict=True)])
+        now = np.vstack([a + b for a, b in zip(flat, moves, strict=True)])
+
+        def moved(i: int, placed: Array = placed, now: Array = now) -> Array:
+            return shift_towards(*facing(placed, now, *sides[i], random_state, config), config)
+
+        for i, move in zip(moving, in_threads(moved, moving), strict=True):
+            moves[i] += steps[i] * move
+    return moves
+
+
+def _sides(batch: Array, i: int, rng: np.random.RandomState, config: MethodConfig) -> tuple[Array, Array]:
+    """Numbers of the rows of other datasets, or of a sample of them, and of those of dataset i."""
+    mine, others = np.flatnonzero(batch == i), np.flatnonzero(batch != i)
+    most = max(len(mine), config.reference_rows)
+    return (np.sort(rng.choice(others, most, replace=False)) if len(others) > most else others), mine
+
+
+def facing(
+    placed: Array, flat: Array, others: Array, mine: Array, random_state: int, config: MethodConfig
+) -> tuple[Cloud, Cloud]:
+    """Rows `others` and rows `mine` of a matrix as clouds that face each other.
+
+    Confidence and shares of neighbours are those of the rows as they are placed; the clouds hold the rows
+    projected, `flat`.
+    """
+    support = row_confidence([placed[others], placed[mine]], random_state=random_state, config=config)
+    together = np.concatenate([others, mine])
+    second = np.arange(len(together)) >= len(others)
+    k = min(config.confidence_neighbours + 1, len(together))
+    near = nearest_rows(placed[together], k, placed[together], exact=False).indices[:, 1:]
+    met = np.mean(second[near] != second[:, None], axis=1)
+    return Cloud(flat[others], support[0], met[~second]), Cloud(flat[mine], support[1], met[second])
+
+
+def common_offset(x: Array, y: Array, random_state: int, config: MethodConfig = DEFAULT) -> Array:
+    """One displacement of all rows of y that makes the means of both datasets over their anchors equal."""
+    x_flat, y_flat = project(x, x, config=config), project(y, y, config=config)
+    offset = np.zeros(y.shape[1])
+    for _ in range(config.shift_rounds):
+        support = row_confidence([x, y + offset], random_state=random_state, config=config)
+        pairing = _supported_anchors(x_flat, support[0], y_flat + offset, support[1], config)
+        if pairing.sum() > 0:
+            mass_x, mass_y = masses(pairing)
+            offset = mass_x @ x_flat - mass_y @ y_flat
+    return offset
+
+
+def _supported_anchors(
+    x: Array, support_x: Array, y: Array, support_y: Array, config: MethodConfig
+) -> sp.csr_matrix:
+    """Mutual neighbours, weighted by the confidence of both rows."""
+    pairing = find_anchors(x, y, config)
+    return sp.csr_matrix(sp.diags_array(support_x) @ pairing @ sp.diags_array(support_y))
+
+
+def shift_towards(others: Cloud, own: Cloud, config: MethodConfig = DEFAULT) -> Array:
     r"""Displacement of the rows of a dataset towards the others: a mean over anchors, by confidence.
 
-    It is reduced in three ways. First, twice its sampling variance is subtracted from its square. Second, it
-    is small where the datasets already meet: where they have densities :math:`p` and :math:`q`, rows of the
+    It is reduced in three ways. First, its sampling variance is subtracted from its square. Second, it is
+    small where the datasets already meet: where they have densities :math:`p` and :math:`q`, rows of the
     first have a share :math:`q / (p + q)` of the second's rows among their neighbours, and rows of the second
     a share :math:`p / (p + q)` of the first's. The two add up to 1 whatever the densities, and to less where
-    the datasets miss each other. Third, with fewer than 1000 rows the mean is taken over a fifth of them, a
-    neighbourhood that may include several classes; the shift is reduced in proportion.
+    the datasets miss each other. Third, in a small dataset the mean is taken over a neighbourhood that may
+    include several classes; the shift is reduced in proportion.
     """
     y = own.rows
     pairing = _supported_anchors(others.rows, others.support, y, own.support, config)
@@ -150,21 +169,20 @@ def shift_towards(others: _Cloud, own: _Cloud, config: MethodConfig = DEFAULT) -
     if not paired.size:
         return np.zeros_like(y)
     towards = (pairing.T @ others.rows)[paired] / mass[paired, None] - y[paired]
-    wide = int(np.clip(len(y) // config.shift_share, config.shift_least_rows, config.shift_rows))
+    wide = int(np.clip(len(y) // config.shift_share, 1, config.shift_rows))
     k = min(len(paired), wide)
     near = nearest_rows(y[paired], k, y, exact=False)
     scale = np.median(near.distances, axis=1, keepdims=True)
     weights = gaussian_weights(near.distances, scale) * mass[paired][near.indices]
-    weights /= weights.sum(axis=1, keepdims=True)
+    weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     smoother = sp.csr_matrix(
         (weights.ravel(), near.indices.ravel(), np.arange(0, weights.size + 1, k)),
         shape=(len(y), len(paired)),
     )
     mean = smoother @ towards
     square = np.sum(mean**2, axis=1)
-    variance = np.maximum(smoother @ np.sum(towards**2, axis=1) - square, 0)
-    by_chance = config.shift_noise * variance * np.sum(weights**2, axis=1)
-    kept = np.maximum(1 - np.divide(by_chance, square, out=np.ones_like(square), where=square > 0), 0)
+    variance = np.maximum(smoother @ np.sum(towards**2, axis=1) - square, 0) * np.sum(weights**2, axis=1)
+    kept = np.maximum(1 - np.divide(variance, square, out=np.ones_like(square), where=square > 0), 0)
     meeting = own.met[paired] + (pairing.T @ others.met)[paired] / mass[paired]
     apart = np.clip(config.apart * (1 - smoother @ meeting), 0, 1)
     return np.asarray((wide / config.shift_rows * apart * own.support * kept)[:, None] * mean)

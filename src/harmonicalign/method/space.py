@@ -1,8 +1,15 @@
-"""The common space of any number of datasets, from alignments of pairs.
+r"""The common space of any number of datasets, from alignments of pairs.
 
-The pairs that agree best form a spanning tree, along which the coordinates of every dataset are mapped into
-those of the root. Differences between datasets that remain are removed by local shifts
-(`harmonicalign.method.shifts`). New rows of a dataset can be placed by its maps.
+Every dataset is aligned with a parent, in most cases the largest dataset, and mapped along this tree into
+the principal components P of the root. Mapped components Q and weighted signals S of a row, with softened
+lengths, are put side by side,
+
+.. math:: U = [(1 - b) Q, \; b S],
+
+and mapped by one matrix to the common space. Each direction of U is scaled by a power of its reliability
+``ρ = 1 − r/2``, with r the variance between near rows of a dataset relative to that of all its rows:
+directions in which neighbours differ as much as any two rows are noise. Differences between datasets that
+remain are removed by local shifts (`harmonicalign.method.shifts`). New rows are placed by the same maps.
 """
 
 from __future__ import annotations
@@ -13,26 +20,17 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from harmonicalign._typing import Array
-from harmonicalign.engines.rows import blend
+from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.rows import blend, softened
 from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.maps import (
-    LinearMap,
-    Side,
-    directions,
-    length_kept,
-    ridge_regression,
-    typical_length,
-    weighted_axes,
-)
+from harmonicalign.method.maps import LinearMap, Side, ridge_regression, turn, typical_length, weighted_axes
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.shifts import LocalShift, common_offset, local_shifts
 
-__all__ = ["JointSpace", "joint_space", "pooled_correspondence", "spanning_tree"]
+__all__ = ["JointSpace", "joint_space", "pooled_correspondence", "reliable_axes"]
 
 
 @dataclass(frozen=True)
@@ -44,8 +42,9 @@ class JointSpace:
     parents
         The tree: for every dataset the index of its parent, −1 for the root.
     component_maps, signal_maps
-        For every dataset, the maps of its principal components and of its signals, scaled to a typical length
-        of 1 if length is kept (`harmonicalign.method.maps.length_kept`).
+        For every dataset, the maps of its principal components and of its signals.
+    lengths
+        Typical lengths of mapped components and of mapped signals.
     balance
         How much the signals count beside the components: (φ ρ)^(2 + 2 κ⁴), with φ the share of the signals
         that corresponds, ρ the share of the components' variance explained by the signals, and κ that of the
@@ -53,6 +52,10 @@ class JointSpace:
         can be compared directly. For the final coordinates the components count for more, because they
         describe the whole row. Signals are still needed where they contain what the components lack, that is,
         where κ is well below 1; hence its power.
+    turns
+        For every dataset a turn of its rows towards its parent (`harmonicalign.method.turn`), or None.
+    axes
+        From components and signals side by side to the common space.
     shifts
         For every dataset, its local shift.
     bridges
@@ -65,7 +68,10 @@ class JointSpace:
     parents: tuple[int, ...]
     component_maps: tuple[LinearMap, ...]
     signal_maps: tuple[LinearMap, ...]
+    lengths: tuple[float, float]
     balance: float
+    turns: tuple[LinearMap | None, ...]
+    axes: LinearMap | None
     shifts: tuple[LocalShift, ...]
     bridges: tuple[LinearMap | None, ...]
     config: MethodConfig = DEFAULT
@@ -85,6 +91,27 @@ class JointSpace:
         shift = self.shifts[i]
         return displaced(z, shift.places, shift.displacement, self.config.shift_places)
 
+    def place_rigidly(self, i: int, components: Array, signals: Any, device: Any = None) -> Any:
+        """Joint coordinates of rows of dataset i without local shifts; a tensor if a device is given."""
+        u = self._side_by_side(i, components, signals, device)
+        turned = self.turns[i]
+        if turned is not None:
+            u = turned.apply(u, device)
+        return u if self.axes is None else self.axes.apply(u, device)
+
+    def _side_by_side(self, i: int, components: Array, signals: Any, device: Any = None) -> Any:
+        """Components and signals of rows of dataset i, with softened lengths."""
+        s, bridge, relative = (
+            self.signal_maps[i].apply(signals, device),
+            self.bridges[i],
+            self.config.soft_length,
+        )
+        if bridge is not None:
+            s = s + bridge.apply(components, device)
+        q = self.component_maps[i].apply(components, device)
+        of_q, of_s = self.lengths
+        return blend(softened(q, of_q, relative), softened(s, of_s, relative), self.balance)
+
     def joined_by(
         self,
         side: Side,
@@ -99,83 +126,57 @@ class JointSpace:
         Signals keep the weights of the existing datasets. Where the new dataset gives a signal less weight,
         the missing part is predicted from its components by a regression over the anchors.
         """
-        into, signals, r = self.component_maps[parent], self.signal_maps[parent], found
-        trust = r.correspondence.weights
+        number, signals = len(self.parents), self.signal_maps[parent]
+        trust = found.correspondence.weights
         matrix = trust[:, None] * signals.matrix
-        own = LinearMap(matrix, r.centres[0] @ signals.matrix + signals.shift - r.centres[1] @ matrix)
+        own = LinearMap(matrix, found.centres[0] @ signals.matrix + signals.shift - found.centres[1] @ matrix)
         bridge = None
         if trust.min() < 1:
             wanted = signals.apply(parent_side.signals)
-            bridge = _bridge(side.components, own.apply(side.signals), wanted, r.pairing, self.config)
-        to_root = LinearMap(
-            r.maps[1].matrix @ into.matrix, (r.maps[1].shift - r.maps[0].shift) @ into.matrix + into.shift
-        )
+            bridge = _bridge(side.components, own.apply(side.signals), wanted, found.pairing, self.config)
         grown = replace(
             self,
             parents=(*self.parents, parent),
-            component_maps=(*self.component_maps, to_root),
+            component_maps=(*self.component_maps, _through_parent(found, self.component_maps[parent])),
             signal_maps=(*self.signal_maps, own),
             bridges=(*self.bridges, bridge),
+            turns=(*self.turns, None),
         )
-        z = grown.place_rigidly(len(self.parents), side.components, side.signals)
+        if found.turned:
+            near = grown._turned(parent, parent_side)
+            turned = turn(near, grown._side_by_side(number, side.components, side.signals), self.config)
+            grown = replace(grown, turns=(*self.turns, turned))
+        z = grown.place_rigidly(number, side.components, side.signals)
         # The maps depend on the parent only; an offset towards the rows of all large datasets corrects them.
         offset = common_offset(placed, z, random_state, self.config)
         move = local_shifts([placed, z + offset], [0, 1], random_state, self.config)[1]
         return replace(grown, shifts=(*self.shifts, LocalShift(z, offset + move)))
 
-    def place_rigidly(self, i: int, components: Array, signals: Any, device: Any = None) -> Any:
-        """Joint coordinates of rows of dataset i without local shifts; a tensor if a device is given."""
-        q = self.component_maps[i].apply(components, device)
-        s, bridge = self.signal_maps[i].apply(signals, device), self.bridges[i]
-        if bridge is not None:
-            s = s + bridge.apply(components, device)
-        return blend(directions(q, self.config), directions(s, self.config), self.balance)
+    def _turned(self, i: int, side: Side) -> Array:
+        """Rows of dataset i side by side, turned, before the common axes."""
+        u = self._side_by_side(i, side.components, side.signals)
+        turned = self.turns[i]
+        return np.asarray(u if turned is None else turned.apply(u))
 
 
-def pooled_correspondence(pairs: Sequence[PairAlignment]) -> Correspondence:
-    """Correspondence of the features, pooled over several pairs."""
+def pooled_correspondence(pairs: Sequence[PairAlignment], sizes: Sequence[int]) -> Correspondence:
+    """Correspondence of the features over several pairs, weighted by the given numbers of rows."""
     found = [pair.correspondence for pair in pairs]
+    share = np.asarray(sizes, dtype=np.float64) / sum(sizes)
+
+    def mean(name: str) -> Array:
+        return np.asarray(sum(w * getattr(f, name) for w, f in zip(share, found, strict=True)))
+
     return replace(
         found[0],
-        scores=np.mean([f.scores for f in found], axis=0),
-        weights=np.mean([f.weights for f in found], axis=0),
-        energy=np.mean([f.energy for f in found], axis=0),
-        presence=np.mean([f.presence for f in found], axis=0),
+        scores=mean("scores"),
+        weights=mean("weights"),
+        energy=mean("energy"),
+        presence=mean("presence"),
         # The smallest of n p-values, corrected for the selection.
         p_values=np.minimum(1, len(found) * np.min([f.p_values for f in found], axis=0)),
-        share=float(np.mean([f.share for f in found])),
+        share=float(mean("share")),
     )
-
-
-def spanning_tree(
-    n: int, scores: Mapping[tuple[int, int], float], sizes: Sequence[Any]
-) -> tuple[list[int], list[int]]:
-    """The tree over n datasets whose pairs agree best.
-
-    Parameters
-    ----------
-    n
-        Number of datasets.
-    scores
-        Agreement of each pair that was aligned, in [0, 1].
-    sizes
-        Tie-breaker between datasets that are equally good roots.
-
-    Returns
-    -------
-    parents, order
-        Parent of every dataset (−1 for the root), and an order in which parents come first. The root is the
-        dataset with the highest total agreement.
-    """
-    distance = sp.lil_matrix((n, n))
-    total = np.zeros(n)
-    for (i, j), score in scores.items():
-        distance[i, j] = 2.0 - score
-        total[[i, j]] += score
-    root = max(range(n), key=lambda i: (len(scores) > 1 and total[i], sizes[i]))
-    tree = minimum_spanning_tree(distance.tocsr())
-    order, parents = breadth_first_order(tree, root, directed=False)
-    return [-1 if i == root else int(parents[i]) for i in range(n)], [int(i) for i in order]
 
 
 def joint_space(
@@ -186,6 +187,7 @@ def joint_space(
     random_state: int = 0,
     *,
     own_columns: bool = True,
+    shifted: bool = True,
     config: MethodConfig = DEFAULT,
 ) -> JointSpace:
     """The common space of all datasets.
@@ -195,62 +197,126 @@ def joint_space(
     sides
         All datasets.
     parents, order
-        The tree, from `spanning_tree`.
+        Parent of every dataset, −1 for the root; and an order in which parents come first.
     pairs
         For every dataset but the root, its alignment with its parent as the first side.
     random_state
         Seed of joint principal components and samples.
     own_columns
         Whether the signals are the columns from which the components were computed.
+    shifted
+        Whether to find local shifts.
     config
         Configuration of the method.
+    """
+    sizes = [len(side.components) for side in sides]
+    found = pooled_correspondence(
+        [pairs[i] for i in order[1:]], [min(sizes[i], sizes[parents[i]]) for i in order[1:]]
+    )
+    into_root, centres = _along_tree(sides, parents, order, pairs)
+    into_signals = weighted_axes(
+        sides, centres, found.weights, found.weights * found.energy, random_state, config
+    )
+    space = JointSpace(
+        parents=tuple(parents),
+        component_maps=tuple(into_root),
+        signal_maps=into_signals,
+        lengths=(
+            typical_length([m.apply(s.components) for m, s in zip(into_root, sides, strict=True)]),
+            typical_length([m.apply(s.signals) for m, s in zip(into_signals, sides, strict=True)]),
+        ),
+        balance=_balance(sides, into_signals, found.share, own_columns, config),
+        turns=(None,) * len(sides),
+        axes=None,
+        shifts=(),
+        bridges=(None,) * len(sides),
+        config=config.for_placing(),
+    )
+    u = [space._side_by_side(i, s.components, s.signals) for i, s in enumerate(sides)]
+    turns: list[LinearMap | None] = [None] * len(sides)
+    for i in order[1:]:
+        if pairs[i].turned:
+            turned = turn(u[parents[i]], u[i], config)
+            turns[i], u[i] = turned, turned.apply(u[i])
+    axes = reliable_axes(u, config)
+    space = replace(space, turns=tuple(turns), axes=axes)
+    if not shifted:
+        return space
+    z = [axes.apply(rows) for rows in u]
+    # All datasets move, large ones less, because none is treated as the reference.
+    moves = local_shifts(z, [1 - n / sum(sizes) for n in sizes], random_state, config)
+    return replace(space, shifts=tuple(map(LocalShift, z, moves)))
+
+
+def reliable_axes(u: Sequence[Array], config: MethodConfig) -> LinearMap:
+    """Map of rows to principal axes in which every direction is scaled by a power of its reliability.
+
+    With C the covariance of the rows of each dataset, and R that of the differences between a row and its
+    nearest ones, both averaged over the datasets by their rows, the directions are the generalised
+    eigenvectors of R and C.
+
+    Parameters
+    ----------
+    u
+        Rows of every dataset.
+    config
+        Number of neighbours, power of the reliability, and number of axes.
+    """
+    width, total = u[0].shape[1], sum(map(len, u))
+    mean = np.sum([rows.sum(axis=0) for rows in u], axis=0) / total
+    own, near = np.zeros((width, width)), np.zeros((width, width))
+    for rows in u:
+        centred = rows - rows.mean(axis=0)
+        own += centred.T @ centred / total
+        k = min(config.confidence_neighbours, len(rows) - 1)
+        found = nearest_rows(rows, k, exact=False).indices
+        for j in range(k):
+            apart = rows - rows[found[:, j]]
+            near += apart.T @ apart / (k * total)
+    values, vectors = scipy.linalg.eigh(own)
+    kept = values > 1e-8 * max(values[-1], 0)
+    if not kept.any():  # nothing varies within the datasets
+        return LinearMap(np.eye(width)[:, : config.n_components], -mean[: config.n_components])
+    scale, basis = np.sqrt(values[kept]), vectors[:, kept]
+    differing, turned = scipy.linalg.eigh((basis.T @ near @ basis) / np.outer(scale, scale))
+    reliability = np.clip(1 - differing / 2, 0, 1) ** config.reliability_power
+    filtered = (basis / scale) @ (turned * reliability) @ (turned.T * scale)
+    # Filtered rows are in the basis; their principal axes come first.
+    covariance = filtered.T @ sum((rows - mean).T @ (rows - mean) for rows in u) @ filtered
+    axes = scipy.linalg.eigh(covariance)[1][:, ::-1][:, : config.n_components]
+    matrix = filtered @ axes
+    return LinearMap(matrix, -mean @ matrix)
+
+
+def _along_tree(
+    sides: Sequence[Side], parents: Sequence[int], order: Sequence[int], pairs: Mapping[int, PairAlignment]
+) -> tuple[list[LinearMap], list[Array]]:
+    """For every dataset the map of its components into those of the root, and the centre of its signals.
+
+    The origin, from which lengths are measured, is the mean over the anchors.
     """
     root = order[0]
     width = sides[root].components.shape[1]
     to_root = {root: LinearMap(np.eye(width), np.zeros(width))}
     offsets = {root: np.zeros(sides[root].signals.shape[1])}
-    origins, signal_origins = [], []
+    origins, signal_origins, weights = [], [], []
     for i in order[1:]:
-        r, parent = pairs[i], to_root[parents[i]]
-        anchor_mean = -r.maps[0].shift
-        to_root[i] = LinearMap(
-            r.maps[1].matrix @ parent.matrix, (r.maps[1].shift + anchor_mean) @ parent.matrix + parent.shift
-        )
-        offsets[i] = offsets[parents[i]] + r.centres[0] - r.centres[1]
-        origins.append(parent.apply(anchor_mean[None])[0])
-        signal_origins.append(r.centres[0] + offsets[parents[i]])
-    # The origin, from which directions are measured, is the mean over the anchors.
-    origin, signal_origin = np.mean(origins, axis=0), np.mean(signal_origins, axis=0)
-    n = len(sides)
-    found = pooled_correspondence(list(pairs.values()))
-    centres = [signal_origin - offsets[i] for i in range(n)]
-    worth = found.weights * found.energy
-    into_signals = weighted_axes(sides, centres, found.weights, worth, random_state, config)
-    into_root = [LinearMap(to_root[i].matrix, to_root[i].shift - origin) for i in range(n)]
-    space = JointSpace(
-        parents=tuple(parents),
-        component_maps=_to_typical_length(into_root, [side.components for side in sides], config),
-        signal_maps=_to_typical_length(into_signals, [side.signals for side in sides], config),
-        balance=_balance(sides, into_signals, found.share, own_columns, config),
-        shifts=(),
-        bridges=(None,) * n,
-        config=config.for_placing(),
-    )
-    z = [space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides)]
-    # All datasets move, large ones less, because none is treated as the reference.
-    total = sum(map(len, z))
-    moves = local_shifts(z, [1 - len(rows) / total for rows in z], random_state, config)
-    return replace(space, shifts=tuple(map(LocalShift, z, moves)))
+        found, parent = pairs[i], to_root[parents[i]]
+        to_root[i] = _through_parent(found, parent)
+        offsets[i] = offsets[parents[i]] + found.centres[0] - found.centres[1]
+        origins.append(parent.apply(-found.maps[0].shift[None])[0])
+        signal_origins.append(found.centres[0] + offsets[parents[i]])
+        weights.append(len(sides[i].components))
+    origin = np.average(origins, axis=0, weights=weights)
+    signal_origin = np.average(signal_origins, axis=0, weights=weights)
+    shifted = [LinearMap(to_root[i].matrix, to_root[i].shift - origin) for i in range(len(sides))]
+    return shifted, [signal_origin - offsets[i] for i in range(len(sides))]
 
 
-def _to_typical_length(
-    maps: Sequence[LinearMap], rows: Sequence[Any], config: MethodConfig
-) -> tuple[LinearMap, ...]:
-    """The maps, divided by the typical length of the mapped rows if any length is kept."""
-    if length_kept(maps[0].matrix.shape[1], config) == 0:
-        return tuple(maps)
-    scale = typical_length([m.apply(r) for m, r in zip(maps, rows, strict=True)], config)
-    return tuple(LinearMap(m.matrix / scale, m.shift / scale) for m in maps)
+def _through_parent(found: PairAlignment, parent: LinearMap) -> LinearMap:
+    """Map of a dataset's components through those of its parent."""
+    to_parent = LinearMap(found.maps[1].matrix, found.maps[1].shift - found.maps[0].shift)
+    return to_parent.then(parent)
 
 
 def _balance(
@@ -268,8 +334,7 @@ def _balance(
         ]
         known = float(np.mean([_explained(p, s) for p, s in pairs]))
         knowing = float(np.mean([_explained(s, p) for p, s in pairs]))
-    power = config.balance_power + config.balance_more * knowing**config.balance_known
-    return float((share * known) ** power)
+    return float((share * known) ** (config.balance_power + config.balance_more * knowing**4))
 
 
 def _explained(wanted: Array, given: Array) -> float:

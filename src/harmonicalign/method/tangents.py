@@ -1,4 +1,4 @@
-r"""Rows projected onto the tangent planes of their neighbours, to reduce noise before graphs are built.
+r"""Rows projected onto the tangent planes of their neighbours, to reduce noise and what datasets differ in.
 
 Around a row the manifold is nearly a plane, which its neighbours determine. With C their coordinates minus
 their mean and μ the mean eigenvalue of ``G = C Cᵀ``, directions in which the neighbourhood extends by more
@@ -25,21 +25,11 @@ from harmonicalign.engines.rows import tangent_projection
 from harmonicalign.engines.threads import in_threads
 from harmonicalign.method.config import DEFAULT, MethodConfig
 
-__all__ = ["neighbourhood", "project", "project_together"]
+__all__ = ["project", "project_together"]
 
 
 _STEP = 256
 """Number of rows projected at once: few enough that their matrices stay in the cache."""
-
-
-def neighbourhood(n: int, config: MethodConfig = DEFAULT) -> int:
-    """How many of n rows span a tangent plane, including the row itself.
-
-    The more rows there are, the closer they lie, and the more of them can be used before curvature matters;
-    the upper bound limits the cost.
-    """
-    least, most = config.tangent_bounds
-    return min(n, int(np.clip(least * (n / 1000) ** (1 / 3), least, most)))
 
 
 def project_together(
@@ -75,17 +65,16 @@ def project(rows: Array, places: Array, batch: Array | None = None, config: Meth
     config
         Size of the neighbourhoods.
     """
-    k = neighbourhood(len(places), config)
+    k = min(len(places), config.tangent_neighbours)
     indices = nearest_rows(places, k, rows, exact=False).indices
     # Single precision, in which neighbours are found too; subtracting the mean saves its digits.
     middle = places.mean(axis=0)
     places, centred = (places - middle).astype(np.float32), (rows - middle).astype(np.float32)
-    member = None if batch is None else np.eye(int(batch.max()) + 1, dtype=places.dtype)[batch]
     out = np.empty_like(rows)
 
     def work(some: slice) -> None:
         near = indices[some]
-        own = None if member is None else member[near]
+        own = None if batch is None else batch[near]
         out[some] = middle + tangent_projection(places[near], centred[some], own)
 
     in_threads(work, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])

@@ -20,7 +20,6 @@ __all__ = ["doubts", "judged"]
 def judged(
     found: PairAlignment,
     sides: tuple[Side, Side],
-    *,
     own_columns: bool,
     random_state: int = 0,
     config: MethodConfig = DEFAULT,
@@ -51,7 +50,7 @@ def judged(
         (x.spectral(), y.spectral()),
         (x.signals, y.signals),
         found.correspondence,
-        by_chance=significance.by_chance,
+        by_chance=significance.by_chance or bool(significance.untested),
         random_state=random_state,
         config=config,
     )

@@ -23,7 +23,7 @@ from harmonicalign.adapters.scverse._write import Slots, annotate, summary
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.significance import Significance
-from harmonicalign.method.embed import joint_neighbours
+from harmonicalign.method.config import DEFAULT
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.uses.transfer import transfer_labels, transfer_values
 
@@ -182,7 +182,7 @@ def _own_graph(rows: Array) -> Any:
     n = len(rows)
     if n < 3:
         return sp.csr_matrix((n, n)), sp.csr_matrix((n, n))
-    near = min(n - 1, joint_neighbours(n))
+    near = min(n - 1, DEFAULT.joint_neighbours)
     return neighbour_graph(kernel_graph(rows, n_neighbors=near, max_neighbors=min(30, n - 1)))
 
 
