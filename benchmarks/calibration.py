@@ -157,7 +157,9 @@ def described(rows: Matrix) -> Harmonics:
         anisotropy=DEFAULT.anisotropy,
         max_neighbors=DEFAULT.kernel_neighbours,
     )
-    return harmonics(graph, min(DEFAULT.n_harmonics, max(2, n // DEFAULT.rows_per_harmonic)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # clusters fall apart, as they may
+        return harmonics(graph, min(DEFAULT.n_harmonics, max(2, n // DEFAULT.rows_per_harmonic)))
 
 
 def tested(drawn: Drawn) -> Significance:

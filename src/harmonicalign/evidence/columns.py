@@ -111,7 +111,7 @@ def _agreement(relations: Relations, used: Array, place: Array, partners: Array,
 
 
 def _length(correlations: Array, n_rows: int) -> float:
-    """Norm of a table of correlations, without what estimation from few rows adds; 0 if that is most of it."""
+    """Norm of a table of correlations, without the noise of few rows; 0 if that is most of it."""
     squares = correlations.astype(np.float64) ** 2
     noise = float(((1 - squares) ** 2).sum() - len(squares)) / n_rows if n_rows else 0.0
     rest = float(squares.sum()) - noise
