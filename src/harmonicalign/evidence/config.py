@@ -178,6 +178,11 @@ class EvidenceConfig:
         "benchmarks/calibration.py",
         (30,),
     )
+    tail_power: float = constant(
+        8.0,
+        "power with which p falls beyond these draws",
+        "benchmarks/calibration.py: with 20, .5 % below .001",
+    )
     tail_draws: int = constant(
         20, "number of largest draws that make the tail of the test", "benchmarks/calibration.py"
     )

@@ -160,21 +160,20 @@ def permutation_test(
     null = ((permuted - mean) / spread).max(axis=1)
     # If nothing varies, only rounding errors are left and must not be amplified.
     z = (observed - float(null.mean())) / max(float(null.std(ddof=1)), config.least_spread)
-    p = tail_probability(observed, null, config.tail_draws, config.least_spread)
+    p = tail_probability(observed, null, config)
     return Significance(z=z, p=p, observed=observed, null=null, opposed=opposed, chance=config.chance)
 
 
-def tail_probability(observed: float, null: Array, n_tail: int, least_spread: float = 0.0) -> float:
+def tail_probability(observed: float, null: Array, config: EvidenceConfig = EVIDENCE) -> float:
     r"""Probability of a value at least as large as `observed`, from draws of the null distribution.
 
-    Among the draws it is the rank, ``(1 + draws at least as large) / (1 + draws)``. Beyond the `n_tail`
-    largest, excesses over the next one, u, are taken to be exponential with the mean e of those draws. As e
-    is itself estimated from m draws, the probability is
+    Among the draws it is the rank, ``(1 + draws at least as large) / (1 + draws)``. Beyond the m largest it
+    falls with the excess over the next one, u, in units of the mean excess e of those m,
 
-    .. math:: \frac{m + 1}{B + 1} \left(1 + \frac{t - u}{m e}\right)^{-m},
+    .. math:: \frac{m + 1}{B + 1} \left(1 + \frac{t - u}{a\, e}\right)^{-a}.
 
-    which is exact for exponential tails and too large for lighter ones, such as those of the normal
-    distribution.
+    With a = m this is exact for exponential tails, as e is itself estimated; a smaller power a is cautious,
+    for tails that are heavier.
 
     Parameters
     ----------
@@ -182,18 +181,17 @@ def tail_probability(observed: float, null: Array, n_tail: int, least_spread: fl
         The value t.
     null
         Draws, (B,).
-    n_tail
-        Number m of draws in the tail.
-    least_spread
-        Lower bound on e.
+    config
+        The number of draws in the tail, the power, and a lower bound on e.
     """
     largest = np.sort(null)[::-1]
-    n_tail = min(n_tail, len(null) - 1)
+    n_tail = min(config.tail_draws, len(null) - 1)
     threshold = largest[n_tail]
     if observed <= threshold:
         return float((1 + np.sum(null >= observed)) / (1 + len(null)))
-    excess = max(float((largest[:n_tail] - threshold).sum()), n_tail * least_spread)
-    return float((n_tail + 1) / (len(null) + 1) * (1 + (observed - threshold) / excess) ** -n_tail)
+    excess = max(float((largest[:n_tail] - threshold).mean()), config.least_spread)
+    beyond = 1 + (observed - threshold) / (config.tail_power * excess)
+    return float((n_tail + 1) / (len(null) + 1) * beyond**-config.tail_power)
 
 
 def _relatedness(relations: Relations, partners: Array | None = None) -> float:
