@@ -224,8 +224,10 @@ def test_packed_text_is_told_by_content(tmp_path):
 
 def test_text_that_unpacks_beyond_memory(tmp_path, monkeypatch):
     (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 300_000))
-    monkeypatch.setattr(_limits, "available_memory", lambda: 100_000)
-    with pytest.raises(DataFileError, match=r"unpacks to more than the 97\.7 KiB of free memory"):
+    monkeypatch.setattr(_limits, "available_bytes", lambda: 100_000)
+    with pytest.raises(
+        DataFileError, match=r"unpacks to more than the 97\.7 KiB of free memory can hold as a table"
+    ):
         io.read(tmp_path / "d.csv.gz")
 
 
@@ -341,7 +343,7 @@ def test_headers_that_promise_more_than_there_is(tmp_path, shape):
 def test_archives_that_unpack_beyond_memory(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "d.npz", X=np.zeros((1000, 1000)))
     assert io.read(tmp_path / "d.npz").shape == (1000, 1000)
-    monkeypatch.setattr(_limits, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(_limits, "available_bytes", lambda: 10**6)
     with pytest.raises(DataFileError, match=r"says it holds 7\.\d MiB, and 976\.6 KiB of memory are free"):
         io.read(tmp_path / "d.npz")
 

@@ -20,6 +20,7 @@ ROOMS = [
     "_exceptions",
     "_typing",
     "_progress",
+    "_hidden",
     "engines",
     "inputs",
     "paper",

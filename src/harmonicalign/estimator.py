@@ -18,9 +18,11 @@ from harmonicalign.adapters.distributed.inputs import holds_dask, parse_lazy
 from harmonicalign.adapters.storage import Stored, read_alignment, write_alignment
 from harmonicalign.evidence.significance import Significance, false_discovery
 from harmonicalign.fitted.alignment import FittedAlignment
+from harmonicalign.fitted.bare import without_data
 from harmonicalign.fitted.conventions import (
     attribute,
     check_container,
+    container_of,
     feature_facts,
     forget,
     method,
@@ -28,7 +30,7 @@ from harmonicalign.fitted.conventions import (
     wrapper_for,
 )
 from harmonicalign.fitted.fit import fit_alignment
-from harmonicalign.fitted.parameters import N_COMPONENTS, N_LANDMARKS, Parameters
+from harmonicalign.fitted.parameters import N_LANDMARKS, Parameters
 from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import random_state_from
@@ -61,7 +63,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     calibrate
         For "paper": compare frequencies at one diffusion time; "auto" does not. "refined" always does.
     n_components
-        For "refined": maximum number of aligned coordinates.
+        For "refined", and for one dataset alone: maximum number of aligned coordinates; "auto" is 50, or all
+        harmonics of one dataset.
     n_landmarks
         For "refined": the alignment is found on at most so many rows of each dataset, then applied to all.
     frame
@@ -149,7 +152,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         n_bands: int | str = "auto",
         t: float | str = "auto",
         calibrate: bool | str = "auto",
-        n_components: int = N_COMPONENTS,
+        n_components: int | str = "auto",
         n_landmarks: int = N_LANDMARKS,
         frame: str = "blocks",
         signal_pca: int | None = None,
@@ -367,12 +370,17 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
 
         return write_report(self, path, **options)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the fitted model to one ``.npz`` file, all of it or nothing; see `harmonicalign.load`."""
+    def save(self, path: str | os.PathLike[str], *, with_data: bool = True) -> Path:
+        """Write the fitted model to one ``.npz`` file, all of it or nothing; see `harmonicalign.load`.
+
+        Without the data (`with_data`) it places rows and transfers, imputes and denoises what it is given;
+        `correct` and `add` raise an error. Such a file is smaller, but not anonymous.
+        """
         fitted, params = self._at_hand(), self.get_params(deep=False)
+        fitted = fitted if with_data else without_data(fitted)
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # a generator's state has no meaning in another process
-        return write_alignment(path, Stored(params, feature_facts(self), fitted))
+        return write_alignment(path, Stored(params, feature_facts(self), fitted, container_of(self)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -382,7 +390,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         model.fitted_ = stored.fitted
         for name, value in stored.features.items():
             setattr(model, name, value)
-        return model
+        return model.set_output(transform=stored.container)
 
     def _at_hand(self) -> FittedAlignment:
         """The fitted alignment, refused where its rows are not in memory."""

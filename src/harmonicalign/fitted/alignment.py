@@ -19,7 +19,7 @@ from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.parse import Inputs, column_names, parse, position_of
-from harmonicalign.inputs.rows import find_rows
+from harmonicalign.inputs.rows import at_hand, find_rows
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data
 from harmonicalign.method.model import RefinedModel
@@ -55,6 +55,8 @@ class FittedAlignment:
         Columns of the two datasets' signals, side by side by link; None where columns correspond as they are.
     signals_given
         Whether signals were given apart from the datasets.
+    known_confidence
+        Confidence of each row, if the data are not kept.
     """
 
     model: AlignedModel
@@ -66,6 +68,7 @@ class FittedAlignment:
     parameters: Parameters
     links: tuple[Array, Array] | None = None
     signals_given: bool = False
+    known_confidence: tuple[Array, ...] | None = None
 
     @property
     def keys(self) -> list[Any]:
@@ -110,7 +113,9 @@ class FittedAlignment:
     @cached_property
     def confidence(self) -> tuple[Array, ...]:
         """Confidence of each row, before local shifts; reduced where the alignment may mean nothing."""
-        found = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
+        if self.known_confidence is not None:
+            return tuple(self.known_confidence)
+        found: Sequence[Array] | None = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
         if found is None:
             found = row_confidence(self.embedding, n_smooth=4, random_state=self.seed)
         rules = self.parameters.rules
@@ -355,7 +360,7 @@ class FittedAlignment:
         if self.links is not None:
             raise ValueError("correct needs signals that correspond column by column; this model has links")
         results = correct(
-            self.inputs.signals,
+            [at_hand(signals) for signals in self.inputs.signals],
             self.joint_coordinates(),
             0 if reference is None else self.position(reference),
             confidence=self.support(),

@@ -20,6 +20,7 @@ __all__ = [
     "Wrapper",
     "attribute",
     "check_container",
+    "container_of",
     "feature_facts",
     "forget",
     "method",
@@ -143,8 +144,13 @@ class Wrapper:
         return inputs.restore(wrapped)
 
 
+def container_of(estimator: Any) -> str | None:
+    """The container that `set_output` chose, if it did."""
+    chosen: str | None = getattr(estimator, "_sklearn_output_config", {}).get("transform")
+    return chosen
+
+
 def wrapper_for(estimator: Any) -> Wrapper:
     """What puts results into the container that `set_output` or scikit-learn's configuration asks for."""
-    chosen = getattr(estimator, "_sklearn_output_config", {}).get("transform")
-    chosen = chosen or sklearn.get_config()["transform_output"]
+    chosen = container_of(estimator) or sklearn.get_config()["transform_output"]
     return Wrapper(chosen, list(estimator.get_feature_names_out()))

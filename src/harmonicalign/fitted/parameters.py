@@ -61,7 +61,7 @@ class Parameters:
     metric: str
     device: str
     config: MethodConfig | None
-    n_components: int = N_COMPONENTS
+    n_components: int | str = "auto"
 
     def check(self) -> None:
         """Refuse values that do not exist, and parameters that the method does not use."""
@@ -71,7 +71,8 @@ class Parameters:
                 expected = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
                 raise ValueError(f"{name} is {value!r}; expected {expected}")
         check_integer("n_landmarks", self.n_landmarks, minimum=10)
-        check_integer("n_components", self.n_components, minimum=1)
+        if not _is(self.n_components, "auto"):
+            check_integer("n_components", self.n_components, minimum=1)
         if not isinstance(self.config, MethodConfig | None):
             raise ValueError(
                 f"config is {self.config!r}; expected a harmonicalign.method.MethodConfig or None"
@@ -79,7 +80,6 @@ class Parameters:
         if self.method == "paper":
             unused = {
                 "n_landmarks": self.n_landmarks != N_LANDMARKS,
-                "n_components": self.n_components != N_COMPONENTS,
                 "device": not _is(self.device, "cpu"),
                 "config": self.config is not None,
             }
@@ -110,7 +110,17 @@ class Parameters:
                 f"t={self.t!r} serves method='paper' and is not used by method='refined'; drop t, or ask for "
                 "joint_.harmonics.diffusion_map(t) after the fit"
             )
+        if n_datasets > 1 and self.method == "paper" and not _is(self.n_components, "auto"):
+            raise ValueError(
+                f"n_components={self.n_components!r} serves method='refined' and is not used by "
+                "method='paper' with several datasets; drop n_components, or lower n_harmonics"
+            )
         return "paper" if n_datasets == 1 else self.method
+
+    @property
+    def width(self) -> int:
+        """Maximum number of aligned coordinates of the default method."""
+        return N_COMPONENTS if isinstance(self.n_components, str) else self.n_components
 
     def settle(
         self, method: str, shapes: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]]
@@ -121,11 +131,16 @@ class Parameters:
             rules=None if method == "paper" else self.rules,
             n_neighbors=self.n_neighbors,
             n_pca=None if self.metric != "euclidean" else self.n_pca,
-            n_harmonics=self.n_harmonics,
+            n_harmonics=self._harmonics_for(method, len(shapes)),
             n_bands=self.n_bands,
             t=self.t,
             calibrate=self.calibrate,
         )
+
+    def _harmonics_for(self, method: str, n_datasets: int) -> int | str | None:
+        """Harmonics asked for: of one dataset the diffusion map has `n_components` columns, if given."""
+        alone = method == "paper" and n_datasets == 1 and not _is(self.n_components, "auto")
+        return self.n_components if alone and _is(self.n_harmonics, "auto") else self.n_harmonics
 
     def kernel(self, method: str) -> dict[str, Any]:
         """Options of `harmonicalign.kernel_graph`."""
@@ -171,9 +186,7 @@ class Parameters:
         device = resolve_device(self.device)
         common: dict[str, Any] = {
             "names": [f"dataset {key!r}" for key in keys],
-            "options": FitOptions(
-                settings, self.kernel(method), self.first_band, seed, device, self.n_components
-            ),
+            "options": FitOptions(settings, self.kernel(method), self.first_band, seed, device, self.width),
             "progress": progress,
         }
         if method == "paper":

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Datasets, Labels, Matrix, MatrixLike
+from harmonicalign.inputs.rows import AbsentRows
 from harmonicalign.inputs.validate import check_data
 
 __all__ = ["Inputs", "column_names", "parse", "position_of"]
@@ -55,6 +56,12 @@ class Inputs:
     def without_containers(self) -> Inputs:
         """The same without the objects passed by the user, which need not be kept."""
         return replace(self, containers=[None] * len(self.datasets))
+
+    def without_data(self) -> Inputs:
+        """The same without the rows, of which only what `AbsentRows` keeps is left."""
+        kept = {id(rows): AbsentRows.of(rows) for rows in (*self.datasets, *self.signals)}
+        datasets, signals = ([kept[id(rows)] for rows in part] for part in (self.datasets, self.signals))
+        return replace(self.without_containers(), datasets=datasets, signals=signals)
 
     def in_order(self, i: int, x: Matrix) -> Matrix:
         """More rows of dataset i, with the columns of a data frame in the order of the fit."""

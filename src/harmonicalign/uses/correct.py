@@ -21,6 +21,7 @@ from sklearn.cluster import KMeans
 
 from harmonicalign._typing import Array, Matrix, MatrixLike, RandomState
 from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.threads import owned
 from harmonicalign.inputs.validate import check_data, check_integer, random_state_from
 from harmonicalign.uses.smooth import check_coordinates, row_trust
 
@@ -46,6 +47,7 @@ _LEAST_WEIGHT = 0.05
 """Minimum weight of a row, because confidence is also low in a dense region next to a sparse one."""
 
 
+@owned()
 def correct(
     signals: Sequence[MatrixLike],
     coordinates: Sequence[Array],

@@ -15,6 +15,7 @@ __all__ = [
     "BatchKey",
     "Debug",
     "Device",
+    "Engine",
     "Force",
     "Genes",
     "KeyAdded",
@@ -28,6 +29,7 @@ __all__ = [
     "Params",
     "Peaks",
     "Quiet",
+    "Scheduler",
     "Seed",
     "Strict",
     "Transpose",
@@ -43,6 +45,10 @@ def _methods() -> list[str]:
 
 def _devices() -> list[str]:
     return ["auto", "cpu", "cuda"]
+
+
+def _engines() -> list[str]:
+    return ["memory", "dask"]
 
 
 BatchKey = Annotated[
@@ -145,6 +151,24 @@ Device = Annotated[
     str | None,
     typer.Option(
         "--device", help="Where to compute: cpu, cuda or auto.", autocompletion=_devices, rich_help_panel=_FIT
+    ),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="'memory', or 'dask' for zarr and h5ad files larger than memory, read and written in blocks.",
+        autocompletion=_engines,
+        rich_help_panel=_FIT,
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="With --engine dask: a Dask scheduler; by default the threads of this process.",
+        rich_help_panel=_FIT,
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Random seed.", rich_help_panel=_FIT)]

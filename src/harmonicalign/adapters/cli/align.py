@@ -12,6 +12,7 @@ from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit, significance, told
 from harmonicalign.adapters.cli._inputs import check_column, load, reading_plan, sources
+from harmonicalign.adapters.cli._lazy import align_lazily, check_engine
 from harmonicalign.adapters.cli._results import (
     Writing,
     beside,
@@ -64,6 +65,8 @@ def align(
     method: options.Method = "refined",
     params: options.Params = None,
     device: options.Device = None,
+    engine: options.Engine = "memory",
+    scheduler: options.Scheduler = None,
     seed: options.Seed = 0,
     force: options.Force = False,
     strict: options.Strict = False,
@@ -74,7 +77,8 @@ def align(
     r"""Align datasets; write them with aligned coordinates, a report and, if asked, the model.
 
     Several inputs are joined into one file, with a column "dataset" in obs. In h5ad and zarr results stand in
-    obsm\["X_harmonic"], and scanpy uses neighbors_key="harmonic".
+    obsm\["X_harmonic"], and scanpy uses neighbors_key="harmonic". With --engine dask, files larger than
+    memory are read in blocks, and a zarr store gets the coordinates of every dataset under its name.
     """
     with session("align", quiet=quiet, as_json=as_json, debug=debug) as run:
         fit = Fit(
@@ -94,6 +98,34 @@ def align(
             params=params,
         )
         inputs = sources(files)
+        check_engine(engine, scheduler)
+        if engine == "dask":
+            unused = {
+                "--batch-key": batch_key,
+                "--report": report,
+                "--labels": labels,
+                "--obs": obs,
+                "--transpose": transpose,
+                "--arcsinh": arcsinh,
+                "--n-vars": n_vars,
+                "--normalize": normalize,
+                "--links": links,
+                "--peaks": peaks,
+                "--genes": genes,
+                "--anchors": anchors,
+                "--strict": strict,
+            }
+            align_lazily(
+                run,
+                inputs,
+                fit,
+                scheduler=scheduler,
+                out=out,
+                model_file=model_file,
+                unused=unused,
+                force=force,
+            )
+            return
         chosen = fit.options()
         modalities = (
             len(inputs) == 1 and inputs[0].key is None and io.find_format(inputs[0].path).name == "h5mu"

@@ -6,17 +6,18 @@ import gzip
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Matrix
 from harmonicalign.adapters.io._errors import DataFileError, missing
-from harmonicalign.adapters.io._limits import Metered, check_fits, packer
+from harmonicalign.adapters.io._limits import check_fits, check_growth, check_text, packer
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -31,6 +32,15 @@ _CHUNK = 1_000_000
 
 _METADATA = b"harmonicalign"
 
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|nan)"
+_MARKED = r"('*[=+\-@\t\r])(?=.)"
+_FORMULA = rf"(?s)^(?!(?:{_NUMBER})$){_MARKED}"
+"""Texts that a spreadsheet takes for a formula, unless they are numbers, and these after apostrophes.
+
+A sign alone, as for a strand of DNA, is none. An apostrophe before such a text makes it text there; `_shown`
+puts it there and `_stored` takes it away.
+"""
+
 
 def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose: bool = False) -> AnnData:
     """A table of text as AnnData.
@@ -40,7 +50,8 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
     """
     import pandas as pd
 
-    with _opened(path) as file:
+    check_text(path, lambda: unpacked(path))
+    with unpacked(path) as file:
         first = file.readline()
         if not first.strip():
             raise DataFileError(f"{path} has an empty first line where names of columns are expected")
@@ -58,6 +69,7 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
         raise DataFileError(f"{path} has no rows")
     if isinstance(frame.index, pd.RangeIndex) and _names_rows(frame):
         frame = frame.set_index(frame.columns[0])
+    frame = _stored(frame)
     if transpose:
         texts = [str(c) for c in frame.columns if frame[c].dtype.kind not in "fiu"]
         if texts:
@@ -68,21 +80,58 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
     return from_frame(frame, path, obs)
 
 
-def read_parquet(path: Path, *, obs: Sequence[str] = (), transpose: bool = False) -> AnnData:
+def read_parquet(
+    path: Path, *, obs: Sequence[str] = (), transpose: bool = False, trusted: bool = False
+) -> AnnData:
     """A parquet table as AnnData."""
     try:
+        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise missing("pyarrow", "a parquet table") from error
-    table = pq.ParquetFile(path)
-    check_fits(path, table.metadata.num_rows * table.metadata.num_columns * 4)
-    stored = (table.schema_arrow.metadata or {}).get(_METADATA)
-    frame = table.read().to_pandas()
+    with pq.ParquetFile(path) as table:
+        schema, metadata = table.schema_arrow, table.metadata
+    if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
+        raise DataFileError(
+            f"{path}: {_listed(nested)} {'holds' if len(nested) == 1 else 'hold'} lists or structures, not "
+            "numbers or text; drop such columns"
+        )
+    promised = _promised(metadata)
+    check_fits(path, promised)
+    if not trusted:
+        check_growth(path, promised, path.stat().st_size)
+    # A text that is stored once may stand in billions of rows; it is to stay one text.
+    texts = [field.name for field in schema if _is_text(pa, field.type)]
+    with pq.ParquetFile(path, read_dictionary=texts) as table:
+        frame = table.read().to_pandas()
+    for name in texts:
+        if name in frame:
+            frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+    if frame.index.dtype == "category":
+        frame.index = frame.index.astype(object)
+    stored = (schema.metadata or {}).get(_METADATA)
     if stored is not None and not obs:
         obs = [str(name) for name in json.loads(stored)["obs"]]
     if len(frame) == 0:
         raise DataFileError(f"{path} has no rows")
     return from_frame(frame.T if transpose else frame, path, obs)
+
+
+def _promised(metadata: Any) -> int:
+    """Bytes that the columns of a parquet file take in memory, texts that are repeated counted once."""
+    # Numbers exist as a table of arrow, as columns of a frame, and as the rows of a matrix, the first two
+    # at the same time.
+    total = 0
+    for group in (metadata.row_group(i) for i in range(metadata.num_row_groups)):
+        for j in range(metadata.num_columns):
+            column = group.column(j)
+            width = max(8, metadata.schema.column(j).length)
+            total += max(column.total_uncompressed_size, 2 * width * max(column.num_values, group.num_rows))
+    return int(max(total, metadata.num_rows * metadata.num_columns * 8))
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind))
 
 
 def from_frame(frame: DataFrame, path: Path, obs: Sequence[str]) -> AnnData:
@@ -124,8 +173,38 @@ def write_text(data: AnnData, path: Path, *, separator: str, packed: bool, chunk
         for start in range(0, max(1, data.n_obs), rows):
             part = slice(start, start + rows)
             values = pd.DataFrame(_dense(data.X[part]), index=data.obs_names[part], columns=columns)
-            frame = pd.concat([described.iloc[part], values], axis=1)
+            frame = _shown(pd.concat([described.iloc[part], values], axis=1))
             frame.to_csv(file, sep=separator, header=start == 0, index_label="")
+
+
+def _shown(frame: DataFrame) -> DataFrame:
+    """The same with texts that a spreadsheet would run as a formula written as texts."""
+    return _replaced(frame, _FORMULA, r"'\1")
+
+
+def _stored(frame: DataFrame) -> DataFrame:
+    """The same with such texts as they were."""
+    return _replaced(frame, rf"(?s)^'{_MARKED}", r"\1")
+
+
+def _replaced(frame: DataFrame, pattern: str, by: str) -> DataFrame:
+    """A frame with a pattern replaced in its names, in the names of its rows and in columns of text."""
+    import pandas as pd
+
+    wanted = re.compile(pattern)
+
+    def one(value: Any) -> Any:
+        return wanted.sub(by, value) if isinstance(value, str) else value
+
+    out = frame.copy(deep=False)
+    for i, kind in enumerate(frame.dtypes):
+        if isinstance(kind, pd.CategoricalDtype):
+            if any(one(value) != value for value in kind.categories):
+                out.isetitem(i, frame.iloc[:, i].astype(object).map(one))
+        elif kind.kind not in "fiubmM":
+            out.isetitem(i, frame.iloc[:, i].map(one))
+    out.columns, out.index = frame.columns.map(one), frame.index.map(one)
+    return out
 
 
 def write_parquet(data: AnnData, path: Path) -> None:
@@ -162,17 +241,16 @@ def _dense(matrix: Matrix) -> Array:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def unpacked(path: Path) -> Iterator[IO[bytes]]:
     """A seekable stream over a text file, decompressed if necessary, whatever its name."""
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if not packed:
-            yield io.BufferedReader(raw)
+            yield raw
             return
-        # Read at once: the stream has a limit, and pandas reads all of it anyway.
         with gzip.GzipFile(fileobj=raw) as stream:
-            yield io.BytesIO(io.BufferedReader(Metered(path, stream)).read())
+            yield cast(IO[bytes], stream)
 
 
 def _separator(first: bytes, default: str) -> str:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from harmonicalign._typing import Array
+from harmonicalign.inputs.rows import AbsentRows
 from harmonicalign.inputs.validate import check_rows
 from harmonicalign.paper.reduction import Reduction, reduce_rows
 
@@ -112,8 +113,10 @@ def gather(parts: Sequence[Any], chosen: Sequence[Array]) -> list[Any]:
 
 
 def _signals(model: Any) -> list[Any] | None:
-    """Columns that correspond, side by side where links say so; None for distances and the like."""
+    """Columns that correspond, side by side where links say so; None for distances, or if not kept."""
     fitted = model.fitted_
+    if isinstance(fitted.inputs.signals[0], AbsentRows):
+        return None
     if fitted.metric != "euclidean" and not fitted.signals_given:
         return None
     return list(fitted.signals)
