@@ -116,9 +116,10 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         drawn towards the mean over all signals the less the signal varies. The weights that the fit used
         are ``model_.correspondence.weights``.
     feature_scores_ : array
-        Agreement of every signal across the datasets, in [−1, 1].
+        Agreement of every signal across the datasets under an alignment found without it, in [−1, 1].
     feature_selected_ : array of bool
-        Signals that correspond at a false discovery rate of 5 %.
+        Signals that correspond at a false discovery rate of 5 %, judged in the same way; none if the
+        alignment is not significant.
     share_ : float
         Share of the signals' smooth variation that corresponds.
     significance_ : Significance

@@ -14,8 +14,9 @@ import numpy as np
 
 from harmonicalign._repr import brief
 from harmonicalign._typing import Array, Datasets, Labels, MatrixLike
-from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.evidence.confidence import doubted, row_confidence
 from harmonicalign.evidence.known import SignalMap
+from harmonicalign.evidence.significance import Significance
 from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
@@ -123,13 +124,19 @@ class FittedAlignment:
 
     @cached_property
     def confidence(self) -> tuple[Array, ...]:
-        """Confidence of each row, before local shifts."""
-        found: Sequence[Array] | None = self.known_confidence
-        if found is None:
-            found = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
+        """Confidence of each row, before local shifts; reduced where the alignment may mean nothing."""
+        if self.known_confidence is not None:
+            return tuple(self.known_confidence)
+        found: Sequence[Array] | None = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
         if found is None:
             found = row_confidence(self.embedding, n_smooth=4, random_state=self.seed)
-        return tuple(found)
+        rules = self.parameters.rules
+        return tuple(doubted(c, self._tests_of(i), rules) for i, c in enumerate(found))
+
+    def _tests_of(self, i: int) -> list[Significance]:
+        """Tests of the alignments of dataset i with its parent and its children in the tree."""
+        near = (j for j in range(len(self.keys)) if i in (j, self.model.parent_of(j)))
+        return [test for test in map(self.model.significance_of, near) if test is not None]
 
     def position(self, dataset: Any) -> int:
         """Number of a dataset given its key or its number."""
