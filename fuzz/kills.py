@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 import harmonicalign as ha
+from harmonicalign import _hidden as hidden
 from harmonicalign.adapters import io
 
 __all__ = ["KINDS", "campaign"]
@@ -93,10 +94,14 @@ def _rows(seed: int, n: int = 80) -> Any:
 
 
 def _sweep(folder: Path) -> int:
-    """Remove what a killed process left under hidden names; return how many."""
+    """Remove what a killed process left under hidden names, as the next run does; return how many."""
     left = [*folder.glob(".*"), *folder.glob("manifolds/**/.*")]
+    hidden.sweep(folder)
     for path in left:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if path.name.startswith(".harmonicalign-"):
+            assert not path.exists(), f"{path} stays for ever"
+        elif path.exists():  # of results of studies and reports, which go under other names
+            path.unlink()
     return len(left)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["any_matrix", "clean_rows", "contained", "pair_of_rows"]
+__all__ = ["any_matrix", "clean_rows", "contained", "contained_alike", "pair_of_rows"]
 
 Array = np.ndarray[Any, Any]
 Rng = np.random.Generator
@@ -104,16 +104,38 @@ def contained(rng: Rng, rows: Array) -> Any:
     if choice < 0.82:
         return rows.tolist()
     if choice < 0.92:
-        import pandas as pd
-
-        names = [f"g{i}" for i in range(rows.shape[1])]
-        rng.shuffle(names)
-        if rng.random() < 0.2:
-            names = [rng.choice(["a", "b", "<script>alert(1)</script>", ""]) for _ in names]
-        return pd.DataFrame(rows, columns=names)
+        return _table(rng, rows)
     if choice < 0.95:
         return np.ma.masked_array(rows, mask=rng.random(rows.shape) < 0.05)
     return rows[::-1]
+
+
+def contained_alike(rng: Rng, parts: list[Array]) -> list[Any]:
+    """Several datasets in containers of their own; sometimes all are tables, whose columns go by names."""
+    if rng.random() < 0.3:
+        return [_table(rng, part) for part in parts]
+    return [contained(rng, part) for part in parts]
+
+
+def _table(rng: Rng, rows: Array) -> Any:
+    """A table of any library, its columns in any order."""
+    import pandas as pd
+
+    names = [f"g{i}" for i in range(rows.shape[1])]
+    rng.shuffle(names)
+    if rng.random() < 0.2:
+        names = [rng.choice(["a", "b", "<script>alert(1)</script>", ""]) for _ in names]
+    frame = pd.DataFrame(rows, columns=names)
+    library = rng.random()
+    if len(set(names)) < len(names) or library < 0.6:
+        return frame
+    if library < 0.8:
+        import polars as pl
+
+        return pl.DataFrame(rows, schema=names, orient="row")
+    import pyarrow as pa
+
+    return pa.Table.from_pandas(frame, preserve_index=False)
 
 
 def any_matrix(rng: Rng, n: int | None = None, d: int | None = None) -> Any:

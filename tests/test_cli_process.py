@@ -123,7 +123,9 @@ def test_the_demonstration_is_a_module_of_its_own():
     ("line", "found"),
     [
         ("reproduce co", "corruption"),
-        ("compare --method sc", "scanorama"),
+        ("compare --method sca", "scanorama"),
+        ("check --normalize au", "auto"),
+        ("den", "denoise"),
         ("align --method pa", "paper"),
         ("align --device cu", "cuda"),
     ],

@@ -331,7 +331,7 @@ def test_inputs_come_back_in_their_form(pair):
         ({"signals": "first"}, "1 matrices for 2"),
         ({"signals": {}}, "form of X"),
         ({"signals": "narrow"}, "correspond"),
-        ({"X": "stacked", "batch": np.zeros(5)}, r"batch has shape \(5,\); expected a label for each of 320"),
+        ({"X": "stacked", "batch": np.zeros(5)}, r"batch has shape \(5,\) but X has 320 rows"),
     ],
 )
 def test_wrong_inputs_are_named(pair, change, message):
@@ -377,6 +377,7 @@ def test_the_estimator_takes_dask_arrays(pair, in_memory, tmp_path):
     np.testing.assert_allclose(again.transform(pair.y, dataset="b"), at_hand.embedding_[1])
 
 
+@pytest.mark.filterwarnings("ignore:there is one dataset:harmonicalign.AlignmentWarning")
 def test_the_estimator_with_batches_anchors_and_chunks(pair, in_memory, rng):
     x, y = blocks(pair.x, pair.y)
     order = rng.permutation(620)
@@ -445,6 +446,27 @@ def test_a_distributed_model_with_signals_or_links(pair):
     linked = HarmonicAlignment(random_state=0).fit([x, y], links=np.eye(64), landmark_rows=100)
     with pytest.raises(ValueError, match=r"in_memory needs signals that correspond .* this model has links"):
         linked.in_memory()
+
+
+def test_signals_of_new_rows_are_refused_where_a_distributed_model_does_not_use_them(pair):
+    x, y = blocks(pair.x, pair.y)
+    signals = [x[:, :40], y[:, :40]]
+    model = HarmonicAlignment(method="paper", random_state=0).fit([x, y], signals=signals, landmark_rows=100)
+    here = model.transform(pair.x[:5], dataset=0)
+    np.testing.assert_allclose(here, model.transform(x[:5], dataset=0).compute(), atol=1e-5)
+    with pytest.raises(ValueError, match="signals are not used where method='paper' places rows"):
+        model.transform(x[:5], dataset=0, signals=x[:5, :40])
+
+
+def test_labels_of_batches_are_checked_as_they_are_in_memory(pair):
+    (x,) = blocks(np.vstack([pair.x, pair.y]))
+    for labels, message in (
+        (["a"] * 619 + [np.nan], "batch contains NaN: 1 of 620"),
+        ([1] * 319 + ["1"] * 301, "batch mixes labels"),
+        (["a"] * 3, r"batch has shape \(3,\) but X has 620 rows"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            parse_lazy(x, labels)
 
 
 def test_before_the_fit_there_is_no_model():
@@ -668,3 +690,22 @@ def test_workers_read_and_write_files_themselves(pair, client, tmp_path):
     found = [open_lazy(tmp_path / f"{name}.zarr", "obsm/X_harmonic").compute() for name in "xy"]
     for a, b in zip(found, values(result), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_data_frames_on_a_cluster_are_matched_by_name(pair, client):
+    pd = pytest.importorskip("pandas")
+    names = [f"pixel{i}" for i in range(64)]
+    x, y = (pd.DataFrame(rows, columns=names) for rows in (pair.x, pair.y))
+    turned = names[::-1]
+    with pytest.raises(
+        ValueError, match=r"different names or another order; select the same columns of each"
+    ):
+        HarmonicAlignment(random_state=0).fit([x, y[turned]], client=client)
+    model = HarmonicAlignment(random_state=0).fit([x, y], client=client, landmark_rows=100)
+    expected = model.transform(pair.y[:20], dataset=1)
+    np.testing.assert_allclose(model.transform(y[turned][:20], dataset=1), expected, atol=1e-8)
+    at_hand = model.in_memory()
+    expected = at_hand.transform(pair.y[:20], dataset=1)
+    np.testing.assert_allclose(at_hand.transform(y[turned][:20], dataset=1), expected, atol=1e-8)
+    with pytest.raises(ValueError, match=r"X lacks the column\(s\) pixel3"):
+        model.transform(y.drop(columns="pixel3"), dataset=1)

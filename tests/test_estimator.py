@@ -2,7 +2,10 @@ import copy
 import dataclasses
 import inspect
 import io
+import os
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -16,9 +19,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from transcription import multi_alignment
 
-from harmonicalign import HarmonicAlignment
+from harmonicalign import AlignmentWarning, HarmonicAlignment
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.method import DEFAULT, memory
+
+ONE = pytest.mark.filterwarnings("ignore:there is one dataset:harmonicalign.AlignmentWarning")
 
 
 def paper(**options):
@@ -30,7 +35,8 @@ def pair():
     return sample(60, 0), sample(70, 1)
 
 
-@pytest.mark.filterwarnings("ignore::harmonicalign.DisconnectedGraphWarning")  # well separated blobs
+# well separated blobs; one dataset, and labels
+@pytest.mark.filterwarnings("ignore::harmonicalign.AlignmentWarning")
 @parametrize_with_checks([HarmonicAlignment(method="paper")])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
@@ -74,7 +80,8 @@ def test_forms_of_input_and_output(pair):
     assert sparse[0] == pytest.approx(zx, abs=1e-8)
     nested = paper().fit_transform([x.tolist(), y.tolist()])
     assert nested[1] == pytest.approx(zy)
-    single = paper().fit_transform(x)
+    with pytest.warns(AlignmentWarning, match="there is one dataset"):
+        single = paper().fit_transform(x)
     assert single.shape == (60, 59)
 
 
@@ -109,7 +116,7 @@ def test_data_frames_are_matched_by_name(pair):
 
 def test_pandas_output(pair):
     x, y = pair
-    frame = pd.DataFrame(x, index=[f"cell{i}" for i in range(60)]).add_prefix("f")
+    frame = pd.DataFrame(x, index=[f"cell{i}" for i in range(60)])
     out = paper(n_harmonics=5).set_output(transform="pandas").fit_transform([frame, y])
     assert out[0].index.tolist() == frame.index.tolist()
     assert out[1].columns[0] == "harmonic0"
@@ -132,6 +139,7 @@ def test_polars_output(pair):
     assert (out[0].to_numpy() == paper(n_harmonics=5).fit_transform(list(pair))[0]).all()
 
 
+@ONE
 def test_signals_of_a_single_dataset(pair):
     """One dataset is compared with none, so its signals have no say; their rows are checked all the same."""
     x, _ = pair
@@ -254,7 +262,6 @@ def test_a_fitted_alignment_is_immutable_and_says_all(pair, method):
     assert [z.shape[1] for z in fitted.embedding] == [fitted.width] * 2
     assert model.joint_ is model.joint_ is fitted.joint
     np.testing.assert_array_equal(fitted.place(1, y[3:9]), fitted.embedding[1][3:9])
-    np.testing.assert_array_equal(fitted.place_jointly(1, y[3:9]), fitted.joint_coordinates()[1][3:9])
     assert [len(s) for s in fitted.support()] == [60, 70]
     assert inspect.signature(model.transfer).parameters.keys() >= {"labels", "source", "target", "method"}
     assert "Parameters" in model.transfer.__doc__
@@ -321,6 +328,7 @@ def test_parameters_that_say_what_the_method_does_anyway_are_taken(pair):
     np.testing.assert_array_equal(found[1], expected[1])
 
 
+@ONE
 @pytest.mark.parametrize("anchors", [[[0, 0]], "garbage", {}])
 def test_anchors_that_are_not_used_are_refused(pair, anchors):
     with pytest.raises(ValueError, match="drop anchors, or use method='refined'"):
@@ -329,6 +337,7 @@ def test_anchors_that_are_not_used_are_refused(pair, anchors):
         HarmonicAlignment().fit(pair[0], anchors=anchors)
 
 
+@ONE
 def test_links_of_one_dataset_are_refused(pair):
     for model in (paper(), HarmonicAlignment()):
         with pytest.raises(ValueError, match="links joins the features of two datasets, but there is one"):
@@ -337,6 +346,7 @@ def test_links_of_one_dataset_are_refused(pair):
             model.fit([*pair, pair[0]], links=np.eye(26))
 
 
+@ONE
 def test_one_dataset_is_fitted_by_the_published_method_whatever_the_default_was_told(pair):
     """That the default does not serve one dataset is nothing that a user could know."""
     x, _ = pair
@@ -358,6 +368,7 @@ def test_a_copy_that_grows_leaves_the_original(pair):
     assert all(a is b for a, b in zip(embedding, model.embedding_, strict=True))
 
 
+@ONE
 def test_clone_pickle_and_pipeline(pair):
     x, y = pair
     model = paper(t=2).fit([x, y])
@@ -427,7 +438,7 @@ def nan_at(rows):
         (lambda x, y: [x[:1], y], "1 row"),
         (lambda x, y: [x[:2], y], "minimum of 3"),
         (lambda x, y: [x, y[:, :5]], "26, 5 columns"),
-        (lambda x, y: [x, y.astype(str)[:, :2]], "correspond"),
+        (lambda x, y: [x, y.astype(str)[:, :2]], "text.* not numbers"),
         (lambda x, y: [x, np.full(y.shape, "text")], "not numbers"),
         (lambda x, y: [x, y.ravel()], "dimension"),
         (lambda x, y: [x, y + 1j], "Complex"),
@@ -532,3 +543,159 @@ def test_whole_numbers_as_keys_are_keys_and_not_positions(rng):
         model.correct()[1], rows[1], err_msg="by default the first is the reference"
     )
     assert len(model.transfer(np.repeat(["a", "b"], 20)).labels) == 40
+
+
+def test_keys_and_positions_are_told_apart(pair):
+    x, y = pair
+    model = HarmonicAlignment(random_state=0).fit({"a": x, "b": y})
+    model.add(x + 0.01)
+    assert model.keys_ == ["a", "b", 2]
+    assert [model.fitted_.position(name) for name in ("a", 0, 1, 2, np.int64(2))] == [0, 0, 1, 2, 2]
+    numbered = HarmonicAlignment(random_state=0).fit({1: x, 2: y})
+    numbered.add(x + 0.01)
+    numbered.add(x + 0.02)
+    assert numbered.keys_ == [1, 2, 3, 4]
+    assert [numbered.fitted_.position(key) for key in (1, 2, 3, 4)] == [0, 1, 2, 3]
+    for wrong in (True, -1, 0.5, None, [1]):
+        with pytest.raises(ValueError, match="dataset names"):
+            numbered.fitted_.position(wrong)
+    for key, message in [
+        ([1], "name the dataset by text"),
+        (np.nan, "name the dataset"),
+        (2, "key 2 is taken"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            numbered.add(x, key=key)
+
+
+# --- copies of rows, anchors, signals that are not used -----------------------------------------------------
+
+
+def test_copies_of_a_row_with_signals_of_their_own_keep_their_coordinates(rng):
+    x, y = np.repeat(sample(30, 0), 3, axis=0), sample(70, 1)
+    signals = [sample(90, 2), sample(70, 3)]
+    model = HarmonicAlignment(random_state=0).fit([x, y], signals=signals)
+    np.testing.assert_array_equal(model.transform(x, dataset=0, signals=signals[0]), model.embedding_[0])
+    some = rng.permutation(90)[:40]
+    np.testing.assert_array_equal(
+        model.transform(x[some], dataset=0, signals=sp.csr_matrix(signals[0][some])),
+        model.embedding_[0][some],
+    )
+    # The same rows with other signals are not rows of the fit.
+    moved = model.transform(x, dataset=0, signals=signals[0] + 0.5)
+    assert (np.abs(moved - model.embedding_[0]).max(axis=1) > 0).all()
+
+
+def test_anchors_that_contradict_each_other_are_mentioned(pair):
+    x, y = pair
+    model = HarmonicAlignment(random_state=0)
+    with pytest.warns(
+        AlignmentWarning, match="anchors contradict each other: they join rows 2, 7 of dataset 1"
+    ):
+        model.fit([x, y], anchors=[[0, 2], [0, 7], [5, 9]])
+    around = {(0, 1): [[1, 1], [3, 3]], (1, 2): [[1, 1], [3, 3]], (0, 2): [[1, 1], [3, 4]]}
+    with pytest.warns(AlignmentWarning, match="rows 3, 4 of dataset 2 through .* for 1 group"):
+        model.fit([x, y, x[::-1]], anchors=around)
+    around[0, 2] = [[1, 1], [3, 3], [3, 3]]
+    model.fit([x, y, x[::-1]], anchors=around)
+
+
+def test_anchors_of_one_pair_under_several_names_are_put_together(pair):
+    x, y = pair
+    pairs = [[i, 2 * i] for i in range(8)]
+    model = HarmonicAlignment(random_state=0)
+    expected = model.fit({"a": x, "b": y}, anchors={("a", "b"): pairs}).embedding_
+    turned = [pair[::-1] for pair in pairs[5:]]
+    several = {("a", "b"): pairs[:3], (0, 1): pairs[3:5], ("b", "a"): turned}
+    for found, before in zip(model.fit({"a": x, "b": y}, anchors=several).embedding_, expected, strict=True):
+        np.testing.assert_array_equal(found, before)
+    for key in (("a", 0), ("a", "a"), (1, "b")):
+        with pytest.raises(ValueError, match="expected two datasets"):
+            model.fit({"a": x, "b": y}, anchors={key: [[1, 2]]})
+
+
+def test_signals_of_new_rows_are_refused_where_they_are_not_used(pair):
+    x, y = pair
+    model = paper().fit([x, y], signals=[x[:, :9], y[:, :9]])
+    np.testing.assert_array_equal(model.transform(y, dataset=1), model.embedding_[1])
+    for call in (
+        lambda: model.transform(y, dataset=1, signals=y[:, :9]),
+        lambda: model.transform([x, y], signals=[x[:, :9], y[:, :9]]),
+    ):
+        with pytest.raises(ValueError, match="signals are not used where method='paper' places rows"):
+            call()
+
+
+# --- what is not aligned ------------------------------------------------------------------------------------
+
+
+def test_labels_and_single_datasets_are_mentioned(pair):
+    x, y = pair
+    labels = np.arange(60) % 3
+    both, batch = np.r_[x, y], [0] * 60 + [1] * 70
+    for call in (lambda: paper().fit(x, labels), lambda: paper().fit_transform(x, labels)):
+        with pytest.warns(AlignmentWarning, match=r"y is not used.*; there is one dataset.*fit\(\[x, y\]\)"):
+            call()
+    with pytest.warns(AlignmentWarning, match=r"^y is not used"):
+        paper().fit([x, y], labels)
+    for data, more in (([x], {}), ({"a": x}, {}), (both, {"batch": ["a"] * 130}), (x, {})):
+        with pytest.warns(AlignmentWarning, match=r"^there is one dataset, so nothing is aligned"):
+            paper().fit(data, **more)
+    paper().fit(both, np.r_[labels, labels, labels[:10]], batch=batch)  # as a pipeline with a classifier does
+
+
+# --- add: all or nothing, one at a time ---------------------------------------------------------------------
+
+
+def interrupted(call, at):
+    """Raise `KeyboardInterrupt` at the given entry of a function of the package; how many there were."""
+    entered = 0
+
+    def watch(frame, event, arg):
+        nonlocal entered
+        if event == "call" and f"{os.sep}harmonicalign{os.sep}" in frame.f_code.co_filename:
+            entered += 1
+            if entered == at:
+                raise KeyboardInterrupt
+
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return entered
+
+
+def test_an_interrupted_add_leaves_the_model_as_it_was(pair):
+    x, y = pair
+    model = HarmonicAlignment(random_state=0).fit([x, y])
+    third, fourth = x[::-1] + 0.01, y[::-1] + 0.02
+    whole = copy.copy(model)
+    n = interrupted(lambda: whole.add(third), 0)
+    assert n > 20
+    before, keys = model.fitted_, model.keys_
+    for at in np.linspace(1, 0.9 * n, 8).astype(int):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(lambda: model.add(fourth, key="lost"), int(at))
+        assert model.fitted_ is before
+        assert model.keys_ == keys
+    np.testing.assert_array_equal(model.add(third), whole.embedding_[2])
+    assert model.keys_ == [0, 1, 2]
+    np.testing.assert_array_equal(model.transform(third, dataset=2), model.embedding_[2])
+
+
+def test_datasets_that_are_added_at_once_are_added_one_by_one(pair):
+    x, y = pair
+    model = HarmonicAlignment(random_state=0).fit([x, y])
+    new = [x[::-1] + 0.01 * i for i in range(1, 4)]
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(model.add, new))
+    fitted = model.fitted_
+    assert model.keys_ == [0, 1, 2, 3, 4]
+    parts = (fitted.embedding, fitted.inputs.datasets, fitted.settings.n_pca, fitted.joint_coordinates())
+    assert [len(part) for part in parts] == [5] * 4
+    for rows, z in zip(new, found, strict=True):
+        (i,) = (i for i, data in enumerate(fitted.inputs.datasets) if np.array_equal(data, rows))
+        np.testing.assert_array_equal(fitted.embedding[i], z)
+        np.testing.assert_array_equal(model.transform(rows, dataset=i), z)
+    assert pickle.loads(pickle.dumps(model)).keys_ == clone(model).fit([x, y, *new]).keys_

@@ -20,6 +20,7 @@ from harmonicalign.experiments._runner import Experiment, Outcome, Plan, Summary
 from harmonicalign.experiments._tables import summarise, to_csv, to_markdown
 from harmonicalign.experiments.batch import EXPERIMENT as BATCH
 from harmonicalign.experiments.chunks import align_in_chunks
+from harmonicalign.experiments.compare import not_installed
 from harmonicalign.experiments.corruption import EXPERIMENT as CORRUPTION
 from harmonicalign.experiments.corruption import grid
 from harmonicalign.experiments.fusion import EXPERIMENT as FUSION
@@ -530,8 +531,8 @@ def shifted():
 def test_compare_ranks_methods():
     pair = load_digits_pair(0.35, n_x=200, n_y=200, random_state=0)
     table = compare([pair.x, pair.y], [pair.labels_x, pair.labels_y], ["none", "mnn", "default"])
-    assert [line["method"] for line in table] == ["none", "mnn", "default"]
-    assert table[2]["accuracy"] > table[0]["accuracy"] + 0.2
+    assert [line["method"] for line in table] == ["none", "mnn", "harmonicalign"]
+    assert table[2]["label_agreement"] > table[0]["label_agreement"] + 0.2
     assert table[2]["mixing"] > table[0]["mixing"]
     assert all(line["seconds"] >= 0 and line["note"] == "" for line in table)
     assert 0 <= table[2]["p"] <= 1
@@ -539,8 +540,12 @@ def test_compare_ranks_methods():
 
 
 def test_compare_takes_all_that_is_installed(shifted):
-    methods = {line["method"] for line in compare([shifted.x, shifted.y])}
-    assert {"none", "mnn", "paper", "default"} <= methods
+    table = compare([shifted.x, shifted.y])
+    methods = {line["method"] for line in table if not line["note"]}
+    assert {"none", "mnn", "paper", "harmonicalign"} <= methods
+    lacking = {line["method"]: line["note"] for line in table if line["note"]}
+    assert lacking == not_installed()
+    assert all("pip install" in note for note in lacking.values())
     assert "magan" not in methods
     assert "cca" not in methods
 
@@ -549,13 +554,13 @@ def test_compare_scores_only_labels_that_can_be_known(shifted):
     labels = [shifted.labels_x.astype(str), shifted.labels_y.astype(str)]
     labels[1][shifted.labels_y == 0] = "new"
     table = compare({"a": shifted.x, "b": shifted.y}, {"a": labels[0], "b": labels[1]}, ["default"])
-    assert table[0]["accuracy"] > 0.8
+    assert table[0]["label_agreement"] > 0.8
 
 
 def test_compare_sees_that_shifted_batches_do_not_mix(shifted):
     apart, mixed = compare([shifted.x, shifted.y], methods=["none", "default"])
     assert apart["mixing"] < 0.3 < 0.6 < mixed["mixing"]
-    assert apart["accuracy"] is None
+    assert apart["label_agreement"] is None
 
 
 def test_compare_matches_columns_by_name_and_reads_labels(shifted, tmp_path):
@@ -569,12 +574,12 @@ def test_compare_matches_columns_by_name_and_reads_labels(shifted, tmp_path):
         tables.append(table)
     plain = compare([shifted.x, shifted.y], [shifted.labels_x, shifted.labels_y], ["mnn"])[0]
     named = compare(tables, "kind", ["mnn"])[0]
-    assert named["accuracy"] == plain["accuracy"]
+    assert named["label_agreement"] == plain["label_agreement"]
     assert named["columns"] == 20
     tables[0].write_h5ad(tmp_path / "a.h5ad")
     tables[1].write_h5ad(tmp_path / "b.h5ad")
     read = compare([tmp_path / "a.h5ad", tmp_path / "b.h5ad"], "kind", ["mnn"])[0]
-    assert read["accuracy"] == plain["accuracy"]
+    assert read["label_agreement"] == plain["label_agreement"]
     with pytest.raises(DataError, match=r"no column 'type' in its \.obs; it has kind"):
         compare(tables, "type", ["none"])
     tables[1].var_names = [f"h{j}" for j in range(20)]

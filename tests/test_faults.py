@@ -62,7 +62,7 @@ def test_no_space_is_told_and_nothing_is_left(tmp_path, model, monkeypatch):
 
     path = model.save(tmp_path / "m.npz")
     earlier = path.read_bytes()
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(np.lib.format, "write_array", full)
     with pytest.raises(OSError, match="No space left"):
         model.save(path)
     assert path.read_bytes() == earlier
@@ -73,7 +73,7 @@ def test_interrupted_saving_leaves_nothing(tmp_path, model, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(np, "savez", interrupted)
+    monkeypatch.setattr(np.lib.format, "write_array", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.save(tmp_path / "m.npz")
     assert list(tmp_path.iterdir()) == []
@@ -101,6 +101,20 @@ def plan(n, method="refined", width=50, k=50, **options):
 def test_plans_are_near_what_was_measured(method, rows, k, measured):
     planned = plan(rows, method, k=k) / 2**20
     assert 0.9 * measured < planned < max(1.5 * measured, 260)
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "width", "signals", "measured"),
+    [("refined", 3000, 50, 3000, 385), ("paper", 3000, 50, 50, 291)],
+)
+def test_plans_of_wide_data_are_near_what_was_measured(method, rows, width, signals, measured):
+    """Memory in MiB of fits of data with many columns, and of data of which each row comes thirty times."""
+    k = 100 if method == "paper" else 50
+    neighbours = [rows // 25] * 2 if method == "paper" else [15] * 2
+    planned = memory.planned_bytes(
+        [rows] * 2, [width] * 2, [k] * 2, neighbours, method=method, n_signals=signals
+    )
+    assert measured / 1.5 < planned / 2**20 < 1.5 * measured
 
 
 def test_plans_grow_with_what_they_are_of():
@@ -135,16 +149,52 @@ def test_what_fits_is_planned():
     )
 
 
-def test_limits_of_containers_count(tmp_path, monkeypatch):
-    limit, used = tmp_path / "limit", tmp_path / "used"
-    limit.write_text("3000\n")
-    used.write_text("1000\n")
-    monkeypatch.setattr(memory, "_CGROUPS", ((str(limit), str(used)),))
+@pytest.fixture
+def groups(tmp_path, monkeypatch):
+    """Control groups of both versions in a folder of their own, and this process in one of each."""
+    roots = tmp_path / "two", tmp_path / "one"
+    known = [(root, *rest) for root, (_, *rest) in zip(roots, memory._CGROUPS, strict=True)]
+    monkeypatch.setattr(memory, "_CGROUPS", known)
+    membership = tmp_path / "membership"
+    membership.write_text("4:cpu,memory:/jobs/mine\n1:cpu:/\n0::/slice/mine.scope\n")
+    monkeypatch.setattr(memory, "_MEMBERSHIP", membership)
+
+    def group(version, path, limit, used, reclaimable=None):
+        folder = roots[2 - version] / path
+        folder.mkdir(parents=True, exist_ok=True)
+        (_, _, limit_file, used_file, name) = known[2 - version]
+        (folder / limit_file).write_text(f"{limit}\n")
+        (folder / used_file).write_text(f"{used}\n")
+        if reclaimable is not None:
+            (folder / "memory.stat").write_text(f"anon 5\n{name} {reclaimable}\n")
+
+    return group
+
+
+@pytest.mark.parametrize(("version", "own"), [(2, "slice/mine.scope"), (1, "jobs/mine")])
+def test_limits_of_containers_count(groups, version, own):
+    free = memory.available_bytes()
+    assert free > 2**20
+    groups(version, "", 3000, 1000)  # what a container sees of its own group
     assert memory.available_bytes() == 2000
-    limit.write_text("max\n")
+    groups(version, own, 2500, 1000)
+    assert memory.available_bytes() == 1500
+    groups(version, own, 2500, 1000, reclaimable=400)
+    assert memory.available_bytes() == 1900
+    groups(version, own.split("/")[0], 900, 100)
+    assert memory.available_bytes() == 800
+    for path in ("", own, own.split("/")[0]):
+        groups(version, path, "max" if version == 2 else 2**63 - 4096, 1000)
     assert memory.available_bytes() > 2**20
-    used.unlink()
-    assert memory.available_bytes() > 2**20
+
+
+def test_readers_of_files_keep_to_the_limits_of_containers(groups, tmp_path):
+    from harmonicalign.adapters import io
+
+    np.save(tmp_path / "d.npy", np.zeros((100, 100)))
+    groups(2, "", 50_000, 0)
+    with pytest.raises(io.DataFileError, match=r"holds 78\.\d KiB, and 48\.8 KiB of memory are free"):
+        io.read(tmp_path / "d.npy")
 
 
 def test_limits_of_the_process_count():

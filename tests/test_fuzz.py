@@ -203,7 +203,7 @@ def test_anchors_by_something_else_than_pairs(halves, key):
 
 
 def test_batch_labels_that_cannot_be_sorted(halves):
-    labels = np.array([None] * 30 + [1] * 30, dtype=object)
+    labels = np.array(["one"] * 30 + [1] * 30, dtype=object)
     with pytest.raises(ValueError, match="batch mixes labels that cannot be sorted"):
         ha.HarmonicAlignment().fit(np.vstack(halves), batch=labels)
 

@@ -30,11 +30,13 @@ def _paths():
     sys.path.remove(str(FUZZ))
 
 
-def outcome_of(name, number):
-    import files
+def outcome_of(name, number, module="files"):
+    from importlib import import_module
+
     from verdict import judge
 
-    outcome, detail = judge(lambda: getattr(files, name)(np.random.default_rng([2, number])))
+    case = getattr(import_module(module), name)
+    outcome, detail = judge(lambda: case(np.random.default_rng([2, number])))
     assert outcome != "violation", detail
 
 
@@ -48,6 +50,18 @@ def test_files_of_data_end_well(number):
 @given(st.integers(0, 2**31))
 def test_files_of_models_end_well(number):
     outcome_of("model_file_case", number)
+
+
+@settings(few, max_examples=25)
+@given(st.integers(0, 2**31))
+def test_files_that_are_meant_to_harm_end_well(number):
+    outcome_of("hostile_file_case", number, "hostile")
+
+
+@settings(few, max_examples=5)
+@given(st.integers(0, 2**31))
+def test_graphs_in_many_pieces_end_well(number):
+    outcome_of("components_case", number, "hostile")
 
 
 @settings(few, max_examples=10)
@@ -134,7 +148,9 @@ def test_damage_that_the_hdf5_library_does_not_survive(tmp_path, monkeypatch, sc
     from harmonicalign.adapters.io import _scverse
 
     path = io.write(anndata.AnnData(np.eye(4)), tmp_path / "d.h5ad")
-    monkeypatch.setattr(_scverse, "_EXAMINE", script)
+    other = tmp_path / "other.py"
+    other.write_text(script)
+    monkeypatch.setattr(_scverse, "_SURVEY", str(other))
     monkeypatch.setattr(_scverse, "_PATIENCE", 1)
     with pytest.raises(io.DataFileError, match=f"is damaged: the HDF5 library {said}"):
         io.read(path)

@@ -224,8 +224,10 @@ def test_packed_text_is_told_by_content(tmp_path):
 
 def test_text_that_unpacks_beyond_memory(tmp_path, monkeypatch):
     (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 300_000))
-    monkeypatch.setattr(_limits, "available_memory", lambda: 100_000)
-    with pytest.raises(DataFileError, match=r"unpacks to more than the 97\.7 KiB of free memory"):
+    monkeypatch.setattr(_limits, "available_bytes", lambda: 100_000)
+    with pytest.raises(
+        DataFileError, match=r"unpacks to more than the 97\.7 KiB of free memory can hold as a table"
+    ):
         io.read(tmp_path / "d.csv.gz")
 
 
@@ -341,7 +343,7 @@ def test_headers_that_promise_more_than_there_is(tmp_path, shape):
 def test_archives_that_unpack_beyond_memory(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "d.npz", X=np.zeros((1000, 1000)))
     assert io.read(tmp_path / "d.npz").shape == (1000, 1000)
-    monkeypatch.setattr(_limits, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(_limits, "available_bytes", lambda: 10**6)
     with pytest.raises(DataFileError, match=r"says it holds 7\.\d MiB, and 976\.6 KiB of memory are free"):
         io.read(tmp_path / "d.npz")
 
@@ -723,3 +725,49 @@ def test_a_folder_that_is_read_only_for_real(tmp_path, unmeasured):
     said = write_elsewhere(unmeasured, "nobody" if os.geteuid() == 0 else "as I am", folder / "d.h5ad")
     assert "read-only for you" in said
     assert list(folder.iterdir()) == []
+
+
+# ---------------------------------------------------------------------------------------------------------
+# what a table is taken for is said
+
+
+def read_lines(path, *lines):
+    path.write_text("\n".join(lines) + "\n")
+    return io.read(path)
+
+
+@pytest.mark.parametrize("odd", ["<0.1", ">500", '"1,500"', "n/d*", "12%"])
+def test_a_column_that_is_almost_numbers_is_mentioned(tmp_path, caplog, odd):
+    rows = [f"c{i},{i * 0.37 % 1:.2f},{odd if i % 5 == 0 else i / 4},{'TB'[i % 2]}" for i in range(20)]
+    found = read_lines(tmp_path / "d.csv", "cell,CD3,CD4,type", *rows)
+    assert list(found.obs.columns) == ["CD4", "type"]
+    assert "column 'CD4' has numbers, but 4 of 20 cells are not plain ones" in caplog.text
+    assert odd.strip('"') in caplog.text
+    assert "column 'type' has numbers" not in caplog.text
+
+
+def test_a_column_of_numbers_with_commas_is_mentioned(tmp_path, caplog):
+    read_lines(tmp_path / "d.csv", "cell,CD3,CD4", *(f'c{i},{i},"{i + 1},5{i:02}"' for i in range(20)))
+    assert "20 of 20 cells are not plain ones ('1,500', '2,501', '3,502'" in caplog.text
+
+
+def test_a_table_without_names_of_columns_is_mentioned(tmp_path, caplog):
+    rows = [f"c{i},{(i + 3) * 0.37 % 1:.2f},{(i + 2) * 0.7 % 1:.2f},{i * 0.31 % 1:.3f}" for i in range(20)]
+    assert read_lines(tmp_path / "d.csv", *rows).shape == (19, 3)
+    assert (
+        "the first line is taken as names of columns, although some are numbers ('0.11', '0.4'" in caplog.text
+    )
+    caplog.clear()
+    assert read_lines(tmp_path / "e.csv", *(row + f",{'TB'[len(row) % 2]}" for row in rows)).n_obs == 19
+    assert "the first line is taken as names of columns" in caplog.text
+
+
+def test_numbers_in_order_are_names_of_columns_unless_all_of_a_line_is_numbers(tmp_path, caplog):
+    rows = [f"{i * 0.37 % 1:.2f},{i * 0.2 % 1:.2f},{i * 0.31 % 1:.3f}" for i in range(20)]
+    named = [f"c{i},{row}" for i, row in enumerate(rows)]
+    assert read_lines(tmp_path / "d.csv", "cell,400.1,400.2,400.3", *named).shape == (20, 3)
+    assert read_lines(tmp_path / "d.csv", "cell,1,2,3", *named).shape == (20, 3)
+    assert read_lines(tmp_path / "d.csv", "cell,CD3,CD4,7", *named).shape == (20, 3)
+    assert not caplog.text
+    assert read_lines(tmp_path / "d.csv", "400.1,400.2,400.3", *rows).shape == (21, 3)
+    assert "the first line is numbers in order and is taken as a row of data" in caplog.text

@@ -20,6 +20,7 @@ ROOMS = [
     "_exceptions",
     "_typing",
     "_progress",
+    "_hidden",
     "engines",
     "inputs",
     "paper",
@@ -30,6 +31,7 @@ ROOMS = [
     "fitted",
     "adapters.storage",
     "adapters.distributed",
+    "adapters.verdict",
     "adapters.report",
     "estimator",
     "datasets",
@@ -41,7 +43,7 @@ ROOMS = [
     "adapters.cli",
 ]
 # Short public paths to what is kept in a room.
-DOORS = ["scverse", "io", "plot", "report", "distributed", "cli", "transfer", "correct", "smooth"]
+DOORS = ["scverse", "io", "plot", "report", "distributed", "cli", "transfer", "correct", "smooth", "verdict"]
 
 
 def room_of(module):

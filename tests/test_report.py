@@ -14,11 +14,23 @@ import scipy.sparse as sp
 
 from harmonicalign import AlignmentWarning, HarmonicAlignment, load
 from harmonicalign.adapters.report import layout, page, write_report
-from harmonicalign.adapters.report.encode import as_categories, as_numbers, as_places, is_categorical
-from harmonicalign.adapters.report.evidence import Features, Measure, Pair, aligned_pairs, measures
+from harmonicalign.adapters.report.encode import as_categories, as_numbers, as_places
 from harmonicalign.adapters.report.facts import collect
-from harmonicalign.adapters.report.subject import allot, subject_of
-from harmonicalign.adapters.report.verdict import judge, readable_p
+from harmonicalign.adapters.verdict import (
+    Evidence,
+    Features,
+    Finding,
+    Measure,
+    Pair,
+    aligned_pairs,
+    assess,
+    assess_subject,
+    judge,
+    readable_p,
+    subject_of,
+)
+from harmonicalign.adapters.verdict.subject import allot
+from harmonicalign.adapters.verdict.values import is_categorical
 from harmonicalign.datasets import load_digits_pair
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.metrics import knn_label_agreement, mixing_entropy
@@ -42,7 +54,7 @@ def facts(model, pair):
 def facts_of(model, max_points=100_000, **given):
     """Facts with a layout that is cut short, where the layout is not what is tested."""
     with mock.patch.multiple(layout, _EARLY=5, _LATE=5):
-        return collect(subject_of(model, **given), max_points=max_points)
+        return collect(assess_subject(subject_of(model, **given)), max_points=max_points)
 
 
 def decoded(column, dtype=None):
@@ -248,7 +260,7 @@ def test_matrices_are_those_of_the_alignment(facts, model):
 
 def test_measures_are_those_of_the_metrics(model, pair):
     labels = [pair.labels_x, pair.labels_y]
-    found = {m.name: m for m in measures(subject_of(model, labels=labels))[0]}
+    found = {m.name: m for m in assess(model, labels=labels).measures}
     x, y = model.embedding_
     assert found["mixing"].after == pytest.approx(mixing_entropy([x, y], 30))
     assert found["mixing within label"].after == pytest.approx(mixing_entropy([x, y], 30, labels=labels))
@@ -260,26 +272,29 @@ def test_measures_are_those_of_the_metrics(model, pair):
 def test_labels_that_others_lack_are_left_out(model, pair):
     labels = [pair.labels_x.astype(str), pair.labels_y.astype(str)]
     labels[1][pair.labels_y == 3] = "elsewhere"
-    found = {m.name: m for m in measures(subject_of(model, labels=labels))[0]}
+    found = {m.name: m for m in assess(model, labels=labels).measures}
     left_out = int((pair.labels_y == 3).sum())
     assert f"{left_out} without a counterpart" in found["label found again, dataset 1"].note
 
 
 def test_quantities_are_followed_across_datasets(model, pair):
     ink = [pair.x.mean(axis=1), pair.y_clean.mean(axis=1)]
-    found = {m.name: m for m in measures(subject_of(model, labels={"ink": ink}))[0]}
+    found = {m.name: m for m in assess(model, labels={"ink": ink}).measures}
     again = found["ink found again, dataset 1"]
-    assert again.after > max(0.3, again.before)
+    x, y = model.embedding_
+    near = np.argsort(((y[:, None] - x[None]) ** 2).sum(axis=2), axis=1)[:, :5]
+    assert again.after == pytest.approx(np.corrcoef(ink[0][near].mean(axis=1), ink[1])[0, 1], abs=0.01)
+    assert again.after > 0.2
 
 
 def test_quantities_that_are_constant_or_known_on_one_side_only(model, pair):
     ink, flat = pair.x.mean(axis=1), np.full(140, 0.5)
-    found = {m.name: m for m in measures(subject_of(model, labels={"ink": [ink, flat]}))[0]}
+    found = {m.name: m for m in assess(model, labels={"ink": [ink, flat]}).measures}
     assert found["ink found again, dataset 0"].after == 0  # what is predicted does not vary
     assert found["ink found again, dataset 1"].after == 0
     few = np.full(140, np.nan)
     few[:2] = 0.3, 0.4
-    found = [m.name for m in measures(subject_of(model, labels={"ink": [ink, few]}))[0]]
+    found = [m.name for m in assess(model, labels={"ink": [ink, few]}).measures]
     assert "ink found again, dataset 0" in found
     assert "ink found again, dataset 1" not in found  # two rows make no correlation
 
@@ -322,7 +337,7 @@ def test_the_published_method_on_distances_cannot_be_tested(pair):
     paper = HarmonicAlignment(method="paper", metric="distance", random_state=0).fit(distances)
     assert aligned_pairs(subject_of(paper))[0].significance is None
     found = facts_of(paper)
-    assert found["verdict"]["headline"] == "Aligned, but not tested"
+    assert found["verdict"]["headline"] == "Not tested: whether they are aligned is open"
     assert found["features"] is None
 
 
@@ -508,45 +523,70 @@ SURE = [np.full(50, 0.95), np.full(50, 0.9)]
             "Aligned, with doubts",
         ),
         ([proof(1e-8)], [], [np.full(9, 0.4), np.full(9, 0.9)], "doubtful", "Aligned, with doubts"),
-        ([Pair(0, 1, None, None)], [], SURE, "doubtful", "Aligned, but not tested"),
+        ([Pair(0, 1, None, None)], [], SURE, "doubtful", "Not tested: whether they are aligned is open"),
         ([proof(1e-8), proof(0.7, 0.0)], [], SURE, "bad", "Not aligned: no better than chance"),
     ],
 )
 def test_evidence_is_weighed(pairs, found, confidence, level, headline):
     names = ["one", "other"]
-    verdict = judge(names, pairs, None, found, confidence)
+    verdict = judge(Evidence(names, pairs, None, found, confidence))
     assert (verdict.level, verdict.headline) == (level, headline)
     assert level == "good" or verdict.checks
 
 
-def test_columns_that_go_opposite_ways_are_doubted():
+def test_columns_that_go_opposite_ways_are_not_aligned():
     test = replace(proof(1e-8).significance, opposed=True)
-    verdict = judge(["one", "other"], [Pair(0, 1, None, test)], None, [], SURE)
-    assert (verdict.level, verdict.headline) == ("doubtful", "Aligned, with doubts")
-    assert verdict.checks[0].startswith("Corresponding columns seem to have opposite signs (one and other)")
+    verdict = judge(Evidence(["one", "other"], [Pair(0, 1, None, test)], None, [], SURE))
+    assert (verdict.level, verdict.aligned) == ("bad", False)
+    assert verdict.headline == "Probably not aligned: columns run opposite ways"
+    assert "opposite signs (one and other)" in " ".join(verdict.sentences)
+    assert verdict.checks[0].startswith("Negate the columns of one dataset")
+
+
+def test_only_the_verdict_aligned_is_called_aligned():
+    assert judge(Evidence(["a", "b"], [proof(1e-8)], None, [], SURE)).aligned is True
+    assert judge(Evidence(["a", "b"], [proof(0.004)], None, [], SURE)).aligned is None
+    assert judge(Evidence(["a", "b"], [proof(0.6)], None, [], SURE)).aligned is False
+
+
+def test_warnings_of_the_run_are_repeated_and_change_nothing():
+    plain = judge(Evidence(["a", "b"], [proof(1e-8)], None, [labelled(0.5, 0.9)], SURE))
+    warned = judge(Evidence(["a", "b"], [proof(1e-8)], None, [labelled(0.5, 0.9)], SURE, ["beware of x"]))
+    assert (warned.level, warned.headline) == (plain.level, plain.headline)
+    assert warned.checks == [*plain.checks, "The run warned: beware of x"]
+
+
+def test_a_finding_has_a_known_level():
+    with pytest.raises(ValueError, match="level is 'odd'; expected one of note, good, doubtful, bad"):
+        Finding("odd")
 
 
 def test_of_several_datasets_those_that_fail_are_named():
     failed = Pair(0, 2, None, proof(0.7, 0.0).significance)
-    verdict = judge(["one", "other", "third"], [proof(1e-8), failed], None, [], [*SURE, SURE[0]])
+    verdict = judge(Evidence(["one", "other", "third"], [proof(1e-8), failed], None, [], [*SURE, SURE[0]]))
     assert verdict.level == "bad"
     assert verdict.checks[0].startswith("The pairs that fail: one and third. Leave those datasets out")
 
 
 def test_lonely_rows_are_pointed_out():
     confidence = [np.full(100, 0.95), np.r_[np.full(90, 0.95), np.full(10, 0.2)]]
-    verdict = judge(["one", "other"], [proof(1e-8)], None, [labelled(0.5, 0.9)], confidence)
+    verdict = judge(Evidence(["one", "other"], [proof(1e-8)], None, [labelled(0.5, 0.9)], confidence))
     assert verdict.level == "good"
     assert verdict.checks == [
         text for text in verdict.checks if text.startswith("10\u00a0% of the rows of other")
     ]
 
 
-def test_features_are_counted():
-    features = Features(np.zeros(4), np.ones(4), np.array([True, False, True, False]), None, 0.31)
-    sentences = " ".join(judge(["a", "b"], [proof(1e-8)], features, [], SURE).sentences)
-    assert "2 of 4 features" in sentences
-    assert "31\u00a0%" in sentences
+def test_features_are_counted_without_a_contradiction():
+    some = Features(np.zeros(4), np.ones(4), np.array([True, False, True, False]), None)
+    sentences = " ".join(judge(Evidence(["a", "b"], [proof(1e-8)], some, [], SURE)).sentences)
+    assert "2 of 4 features can be shown to correspond, each by itself." in sentences
+    few = Features(np.zeros(200), np.ones(200), np.arange(200) < 2, None)
+    sentences = " ".join(judge(Evidence(["a", "b"], [proof(1e-8)], few, [], SURE)).sentences)
+    assert "2 of 200 features" in sentences
+    assert "all of them together" in sentences
+    sentences = " ".join(judge(Evidence(["a", "b"], [proof(0.6)], few, [], SURE)).sentences)
+    assert "all of them together" not in sentences  # the test was not passed
 
 
 def test_an_alignment_of_unrelated_columns_is_called_that(pair):
@@ -562,7 +602,7 @@ def test_too_few_columns_cannot_be_tested(pair):
     with pytest.warns(AlignmentWarning):
         narrow = HarmonicAlignment(random_state=0).fit([pair.x[:, 20:22], pair.y_clean[:, 20:22]])
     assert aligned_pairs(subject_of(narrow))[0].significance is None
-    assert facts_of(narrow)["verdict"]["headline"] == "Aligned, but not tested"
+    assert facts_of(narrow)["verdict"]["headline"] == "Not tested: whether they are aligned is open"
 
 
 @pytest.mark.parametrize(

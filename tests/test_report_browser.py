@@ -549,3 +549,46 @@ def test_controls_have_names(visit):
         }"""
     )
     assert nameless == []
+
+
+def test_tables_are_sorted_by_keyboard(visit):
+    page = visit("paper")
+    table = page.locator("#tests table")
+    heading = table.locator("thead button", has_text="z")
+    heading.focus()
+    page.keyboard.press("Enter")
+    values = [float(t.replace("−", "-")) for t in table.locator("tbody td:nth-child(2)").all_inner_texts()]
+    assert len(values) == 3
+    assert values == sorted(values, reverse=True)
+    assert table.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+    page.keyboard.press("Enter")
+    again = [float(t.replace("−", "-")) for t in table.locator("tbody td:nth-child(2)").all_inner_texts()]
+    assert again == values[::-1]
+    names = table.locator("tbody th").all_inner_texts()
+    table.locator("thead button", has_text="Pair").press("Space")
+    assert table.locator("tbody th").all_inner_texts() == sorted(names)
+    assert table.locator("th[aria-sort]").count() == 1
+
+
+def test_what_to_do_next_is_said(visit):
+    page = visit("pair")
+    assert page.locator("#verdict .next").inner_text().startswith("Next: ")
+    assert visit("single").locator("#verdict .next").is_hidden()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_paper_takes_few_pages_and_no_buttons(visit, scheme):
+    page = visit("pair", color_scheme=scheme)
+    before = picture(page)
+    printed = page.pdf(format="A4", print_background=True)
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 5
+    # Both pictures are on the paper, and the layers of names above them are transparent.
+    assert len(re.findall(rb"/Subtype\s*/Image", printed)) >= 4
+    assert b"/SMask" in printed
+    assert picture(page) == before  # the screen is as it was
+    page.emulate_media(media="print", color_scheme=scheme)
+    for hidden in ("#nav", "#theme", ".controls", ".zoom", "#feature-more", ".on-screen"):
+        assert not any(one.is_visible() for one in page.locator(hidden).all()), hidden
+    legend, panels = page.locator("#dataset-legend").bounding_box(), page.locator("#panels").bounding_box()
+    assert legend["x"] >= panels["x"] + panels["width"]  # beside the pictures
+    assert page.locator("#feature-table tbody tr:visible").count() <= 15

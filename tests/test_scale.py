@@ -1,7 +1,6 @@
 """Engines for many rows give what the exact ones give: neighbours, eigenpairs, devices; and progress."""
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -115,12 +114,11 @@ def test_too_few_rounds_are_an_error_or_a_warning(caplog):
     graph = kernel_graph(cloud(3500), n_neighbors=8, max_neighbors=24)
     root = sp.csr_matrix(np.sqrt(graph.degrees / graph.degrees.sum())[:, None]).astype(np.float32)
     operator = sp.csr_matrix(graph.operator, dtype=np.float32)
-    with ThreadPoolExecutor(1) as pool:
-        space = _Space(operator, root, 0, pool)
-        with pytest.raises(NotConvergedError, match="did not converge"):
-            filtered_subspace(space, 10, tol=1e-9, max_iter=1)
-        with caplog.at_level(logging.WARNING, "harmonicalign"):
-            filtered_subspace(space, 10, tol=1e-3, max_iter=1)
+    space = _Space(operator, root, 0)
+    with pytest.raises(NotConvergedError, match="did not converge"):
+        filtered_subspace(space, 10, tol=1e-9, max_iter=1)
+    with caplog.at_level(logging.WARNING, "harmonicalign"):
+        filtered_subspace(space, 10, tol=1e-3, max_iter=1)
     assert "after 1 rounds" in caplog.text
 
 

@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import pytest
 
+from harmonicalign import HarmonicAlignment
 from harmonicalign.adapters import scverse
 from harmonicalign.datasets import load_digits_pair
 
@@ -153,3 +154,21 @@ def test_signals_in_obsm_without_names_are_matched_by_position(digits):
     for query in (as_array, as_frame):
         scverse.map_query(query, model, reference=data)
     np.testing.assert_array_equal(as_array.obsm["X_harmonic"], as_frame.obsm["X_harmonic"])
+
+
+def test_a_model_that_was_fitted_on_data_frames(digits):
+    """A query has names too, so the order in which a dataset had its columns plays no part."""
+    turned = NAMES[::-1]
+    frames = {"a": framed(digits[0]), "b": framed(digits[1])[turned]}
+    model = HarmonicAlignment(random_state=0).fit(frames)
+    query = made(digits[2])
+    grown = scverse.map_query(query, model)
+    np.testing.assert_array_equal(grown.fitted_.inputs.signals[2], digits[2])
+    expected = grown.embedding_[2]
+    np.testing.assert_allclose(
+        grown.transform(framed(digits[2])[turned], dataset="query"), expected, atol=1e-8
+    )
+    more = made(digits[1][:20] + 0.01)
+    scverse.map_query(more, model, dataset="b")
+    expected = model.transform(framed(digits[1][:20] + 0.01), dataset="b")
+    np.testing.assert_allclose(more.obsm["X_harmonic"], expected, atol=1e-8)

@@ -284,6 +284,7 @@ def wide(rows):
     return np.full(len(rows), 40.0)
 
 
+@pytest.mark.filterwarnings("ignore:there is one dataset:harmonicalign.AlignmentWarning")
 def test_what_cannot_be_saved_or_loaded(tmp_path, digits):
     model = HarmonicAlignment(method="paper", bandwidth=wide).fit([digits.x[:50]])
     with pytest.raises(ValueError, match="function"):

@@ -1,6 +1,6 @@
 """Warnings and errors that users may want to catch by class."""
 
-__all__ = ["AlignmentWarning", "DisconnectedGraphWarning", "ModelFileError"]
+__all__ = ["AlignmentWarning", "DisconnectedGraphWarning", "ModelFileError", "NotNumbersError"]
 
 
 class AlignmentWarning(UserWarning):
@@ -13,3 +13,7 @@ class DisconnectedGraphWarning(AlignmentWarning):
 
 class ModelFileError(ValueError):
     """A model file that is damaged, foreign or too new."""
+
+
+class NotNumbersError(ValueError, TypeError):
+    """Entries that are not numbers; scikit-learn calls this a `TypeError`, everything here a `ValueError`."""

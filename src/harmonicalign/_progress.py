@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Progress", "fit_plan", "listening"]
+__all__ = ["FEW_DATASETS", "Progress", "fit_plan", "listening"]
 
 logger = logging.getLogger("harmonicalign")
 
@@ -28,6 +28,10 @@ def listening(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
+FEW_DATASETS = 3
+"""Up to so many datasets every one is a stage of its own; more are worked on side by side in one stage."""
+
+
 def fit_plan(sizes: Sequence[int], n_pairs: int, n_landmarks: int) -> list[tuple[str, float]]:
     """Stages of a refined fit in their order, each with its cost relative to the others.
 
@@ -42,9 +46,14 @@ def fit_plan(sizes: Sequence[int], n_pairs: int, n_landmarks: int) -> list[tuple
     """
     part = min(max(sizes), n_landmarks) / 2000
     n = sum(sizes)
+    harmonics = [("harmonics", 0.2 * part + size / 1e6) for size in sizes]
+    pairs = [("alignment", part)] * n_pairs
+    if len(sizes) > FEW_DATASETS:
+        harmonics = [("harmonics", sum(cost for _, cost in harmonics))]
+        pairs = [("alignment", part * n_pairs)]
     return [
-        *[("harmonics", 0.2 * part + size / 1e6) for size in sizes],
-        *[("alignment", part)] * n_pairs,
+        *harmonics,
+        *pairs,
         ("joint space", 0.3 * part + n / 1e5),
         ("embedding", n / 5e4),
     ]

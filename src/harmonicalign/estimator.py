@@ -18,18 +18,23 @@ from harmonicalign.adapters.distributed.inputs import holds_dask, parse_lazy
 from harmonicalign.adapters.storage import Stored, read_alignment, write_alignment
 from harmonicalign.evidence.significance import Significance, false_discovery
 from harmonicalign.fitted.alignment import FittedAlignment
+from harmonicalign.fitted.bare import without_data
 from harmonicalign.fitted.conventions import (
     attribute,
     check_container,
+    container_of,
+    exclusive,
     feature_facts,
     forget,
+    mention_what_is_not_aligned,
     method,
     parse_for,
     wrapper_for,
 )
 from harmonicalign.fitted.fit import fit_alignment
-from harmonicalign.fitted.parameters import N_COMPONENTS, N_LANDMARKS, Parameters
+from harmonicalign.fitted.parameters import N_LANDMARKS, Parameters
 from harmonicalign.fitted.protocol import AlignedModel
+from harmonicalign.inputs.frames import layout_of
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import random_state_from
 from harmonicalign.method.config import MethodConfig
@@ -61,7 +66,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     calibrate
         For "paper": compare frequencies at one diffusion time; "auto" does not. "refined" always does.
     n_components
-        For "refined": maximum number of aligned coordinates.
+        For "refined", and for one dataset alone: maximum number of aligned coordinates; "auto" is 50, or all
+        harmonics of one dataset.
     n_landmarks
         For "refined": the alignment is found on at most so many rows of each dataset, then applied to all.
     frame
@@ -130,8 +136,6 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     >>> pair = load_digits_pair(preserved=0.5, n_x=200, n_y=200, random_state=0)
     >>> model = HarmonicAlignment(random_state=0)
     >>> zx, zy = model.fit_transform([pair.x, pair.y])
-    >>> zx.shape == zy.shape
-    True
     >>> bool(model.significance_.p < 0.01)
     True
     """
@@ -148,7 +152,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         n_bands: int | str = "auto",
         t: float | str = "auto",
         calibrate: bool | str = "auto",
-        n_components: int = N_COMPONENTS,
+        n_components: int | str = "auto",
         n_landmarks: int = N_LANDMARKS,
         frame: str = "blocks",
         signal_pca: int | None = None,
@@ -187,6 +191,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         self.random_state = random_state
         self.verbose = verbose
 
+    @exclusive
     def fit(
         self,
         X: Any,
@@ -208,7 +213,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             A list or dict of datasets (rows by columns: arrays, sparse matrices, data frames or dask arrays),
             or one matrix with `batch`. One dataset alone gives its diffusion map, by either method.
         y
-            Ignored; for compatibility with scikit-learn.
+            Ignored, with a warning unless there is `batch`; for compatibility with scikit-learn.
         batch
             With one matrix: the label of the dataset of every row.
         signals
@@ -229,7 +234,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         chunk_rows
             With Dask and ``method="paper"``: align in chunks of so many rows instead of by landmarks.
         """
-        parameters = self._parameters()
+        parameters = Parameters.of(self.get_params(deep=False))
         forget(self)
         dask = client is not None or holds_dask(X)
         if not dask and (landmark_rows is not None or chunk_rows is not None):
@@ -243,16 +248,18 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         }
         if dask:
             lazy = parse_lazy(X, batch, signals, corresponding=links is None)
+            mention_what_is_not_aligned(y, batch, len(lazy.keys))
             cluster = Cluster(client, landmark_rows, chunk_rows)
             self.fitted_ = fit_distributed(lazy, parameters, cluster, **named)
         else:
             inputs = parse_for(self, X, batch, signals, corresponding=links is None)
+            mention_what_is_not_aligned(y, batch, len(inputs.keys))
             self.fitted_ = fit_alignment(inputs, parameters, **named)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Align datasets as `fit` does and return their aligned coordinates in the form of the input."""
-        self.fit(X, **fit_params)
+        self.fit(X, y, **fit_params)
         return self.fitted_.restored(wrapper_for(self))
 
     def transform(self, X: Any, *, dataset: Any = None, signals: Any = None) -> Any:
@@ -261,12 +268,13 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         Parameters
         ----------
         X
-            Rows of one dataset; or, without `dataset`, a list or dict of rows for every dataset.
+            Rows of one dataset; or, without `dataset`, a list or dict of rows for every dataset. Tables are
+            matched by name; arrays have the columns of that dataset in its own order.
         dataset
             Which dataset the rows belong to: its position, key or batch label. May be left out if
             the model was fitted on one dataset.
         signals
-            Signals of the rows, if `fit` was given separate signals.
+            Signals of the rows, if `fit` was given separate signals, by the same rule.
 
         Returns
         -------
@@ -282,7 +290,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         rows = X
         if fitted.is_one_matrix:
             rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-        return wrapper.wrap(fitted.place(i, rows, signals), X)
+        return wrapper.wrap(fitted.place(i, rows, signals), layout_of(X).index)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the aligned coordinates: harmonic0, harmonic1, …"""
@@ -327,6 +335,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     denoise = method(FittedAlignment.denoise)
     impute = method(FittedAlignment.impute)
 
+    @exclusive
     def add(self, X: Any, *, key: Any = None, signals: Any = None) -> Array:
         """Add a dataset without moving existing rows.
 
@@ -342,10 +351,11 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         Returns
         -------
         coordinates
-            Aligned coordinates of the new rows. The model then includes the dataset.
+            Aligned coordinates of the new rows. The model then includes the dataset; if the call is
+            interrupted, it stays as it was.
         """
-        self.fitted_ = self._at_hand().with_dataset(X, key=key, signals=signals)
-        return self.fitted_.embedding[-1]
+        self.fitted_ = grown = self._at_hand().with_dataset(X, key=key, signals=signals)
+        return grown.embedding[-1]
 
     def in_memory(self) -> Self:
         """After a distributed fit: the same model with its landmarks as the datasets, in memory.
@@ -366,34 +376,30 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
 
         return write_report(self, path, **options)
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the fitted model to one ``.npz`` file, all of it or nothing; see `harmonicalign.load`."""
+    def save(self, path: str | os.PathLike[str], *, with_data: bool = True) -> Path:
+        """Write the fitted model to one ``.npz`` file, all of it or nothing; see `harmonicalign.load`.
+
+        Without the data (`with_data`) it places rows and transfers, imputes and denoises what it is given;
+        `correct` and `add` raise an error. Such a file is smaller, but not anonymous.
+        """
         fitted, params = self._at_hand(), self.get_params(deep=False)
+        fitted = fitted if with_data else without_data(fitted)
         if not isinstance(params["random_state"], int | np.integer | None):
             params["random_state"] = None  # a generator's state has no meaning in another process
-        return write_alignment(path, Stored(params, feature_facts(self), fitted))
+        return write_alignment(path, Stored(params, feature_facts(self), fitted, container_of(self)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote. Nothing in the file is executed."""
         stored = read_alignment(path)
         model = cls(**stored.params)
-        model.fitted_ = stored.fitted
-        for name, value in stored.features.items():
-            setattr(model, name, value)
-        return model
+        model.__dict__.update(stored.features, fitted_=stored.fitted)
+        return model.set_output(transform=stored.container)
 
     def _at_hand(self) -> FittedAlignment:
         """The fitted alignment, refused where its rows are not in memory."""
         check_is_fitted(self, "fitted_")
         return self.fitted_.at_hand()
-
-    def _parameters(self) -> Parameters:
-        """Parameters that decide on the result, checked."""
-        given = self.get_params(deep=False)
-        parameters = Parameters(**{k: v for k, v in given.items() if k not in ("random_state", "verbose")})
-        parameters.check()
-        return parameters
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,14 +1,11 @@
 """The engine of numpy, scipy and faiss: blocks and shortcuts against the plain computation."""
 
-import threading
-
 import numpy as np
 import pytest
 
 from harmonicalign.engines import chebyshev
 from harmonicalign.engines.distances import all_distances
 from harmonicalign.engines.faiss_neighbours import FaissNeighbours
-from harmonicalign.engines.threads import in_threads, row_slices, threads
 
 
 def brute(x, queries, k):
@@ -25,35 +22,6 @@ def test_distances_between_two_sets_of_rows(rng):
         found = all_distances(x, y, block_bytes=size)
         np.testing.assert_allclose(found, expected, atol=1e-8)
         assert found[3, 7] == 0
-
-
-def test_work_in_threads_is_all_done_and_its_errors_are_told():
-    slices = row_slices(95, 8, block_bytes=80)
-    assert len(slices) == 10
-    out, seen = np.zeros(95), set()
-
-    def work(rows):
-        seen.add(threading.get_ident())
-        out[rows] += np.arange(rows.start, rows.stop)
-
-    in_threads(work, slices)
-    np.testing.assert_array_equal(out, np.arange(95))
-    assert threading.get_ident() not in seen
-    in_threads(work, slices[:1])
-    assert threading.get_ident() in seen  # one slice needs no thread
-
-    def fail(rows):
-        raise ValueError(f"rows {rows.start} and on")
-
-    with pytest.raises(ValueError, match="rows 0 and on"):
-        in_threads(fail, slices)
-
-
-def test_threads_follow_the_environment(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert threads() == 1
-    monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
-    assert threads() >= 1
 
 
 def test_lists_are_searched_until_neighbours_are_found(rng):

@@ -8,9 +8,6 @@ quicker per column.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
@@ -19,7 +16,7 @@ from harmonicalign._typing import Array
 from harmonicalign.engines.chebyshev import block_width, filtered_subspace
 from harmonicalign.engines.coarse import coarser
 from harmonicalign.engines.protocols import Eigenpairs
-from harmonicalign.engines.threads import threads
+from harmonicalign.engines.threads import in_threads, owned
 
 __all__ = ["block_eigenpairs"]
 
@@ -76,8 +73,8 @@ def block_eigenpairs(
     matrix.has_sorted_indices = False  # and need not have: products are as quick
     known = sp.csr_matrix(deflate[order], dtype=np.float32)
     start = _coarse_start(matrix, known, k, seed, coarse_share) if len(order) > coarse_rows else None
-    with ThreadPoolExecutor(threads()) as pool:
-        space = _Space(matrix, known, seed, pool)
+    with owned():
+        space = _Space(matrix, known, seed)
         del matrix
         values, block = filtered_subspace(space, k, tol=tol, max_iter=max_iter, start=start)
     return Eigenpairs(values, block[place])
@@ -112,11 +109,12 @@ class _Space:
 
     known_value = 0.0
 
-    def __init__(self, matrix: sp.csr_matrix, known: sp.csr_matrix, seed: int, pool: Any) -> None:
+    def __init__(self, matrix: sp.csr_matrix, known: sp.csr_matrix, seed: int) -> None:
         self.starts = range(0, matrix.shape[0], _PIECE_ROWS)
+        self.numbers = range(len(self.starts))
         self.pieces = [matrix[start : start + _PIECE_ROWS] for start in self.starts]
         self.known_pieces = [known[start : start + _PIECE_ROWS] for start in self.starts]
-        self.shape, self.known, self.pool = matrix.shape, known, pool
+        self.shape, self.known = matrix.shape, known
         self.rng = np.random.default_rng(seed)
 
     def apply(
@@ -132,10 +130,10 @@ class _Space:
         result = np.empty_like(x) if out is None else out
         along = self._along(x)
 
-        def work(start: int, piece: sp.csr_matrix, known: sp.csr_matrix) -> None:
-            rows = slice(start, start + piece.shape[0])
-            y = piece @ x
-            y -= known @ along
+        def work(i: int) -> None:
+            rows = self._rows(i)
+            y = self.pieces[i] @ x
+            y -= self.known_pieces[i] @ along
             if alpha != 1:
                 y *= np.float32(alpha)
             if beta:
@@ -144,7 +142,7 @@ class _Space:
                 y += np.float32(gamma) * z[rows]
             result[rows] = y
 
-        list(self.pool.map(work, self.starts, self.pieces, self.known_pieces))
+        in_threads(work, self.numbers)
         return result
 
     def random(self, width: int) -> Array:
@@ -153,25 +151,38 @@ class _Space:
     def _along(self, x: Array) -> Array:
         """Products of the columns with the known eigenvectors."""
 
-        def part(start: int, known: sp.csr_matrix) -> Array:
-            return np.asarray(known.T @ x[start : start + _PIECE_ROWS])
+        def part(i: int) -> Array:
+            return np.asarray(self.known_pieces[i].T @ x[self._rows(i)])
 
-        return np.asarray(np.sum(list(self.pool.map(part, self.starts, self.known_pieces)), axis=0))
+        return np.asarray(np.sum(in_threads(part, self.numbers), axis=0))
 
     def remove_known(self, x: Array) -> None:
         along = self._along(x)
 
-        def work(start: int, known: sp.csr_matrix) -> None:
-            x[start : start + _PIECE_ROWS] -= known @ along
+        def work(i: int) -> None:
+            x[self._rows(i)] -= self.known_pieces[i] @ along
 
-        list(self.pool.map(work, self.starts, self.known_pieces))
+        in_threads(work, self.numbers)
 
     def gram(self, x: Array, y: Array) -> Array:
-        total = np.zeros((x.shape[1], y.shape[1]))
-        for start in self.starts:
-            rows = slice(start, start + _PIECE_ROWS)
-            total += x[rows].astype(np.float64).T @ y[rows].astype(np.float64)
-        return total
+        def part(i: int) -> Array:
+            rows = self._rows(i)
+            return np.asarray(x[rows].astype(np.float64).T @ y[rows].astype(np.float64))
+
+        return np.asarray(np.sum(in_threads(part, self.numbers), axis=0))
+
+    def times(self, x: Array, small: Array) -> Array:
+        out = np.empty((len(x), small.shape[1]), dtype=np.float32)
+
+        def work(i: int) -> None:
+            np.matmul(x[self._rows(i)], small, out=out[self._rows(i)])
+
+        in_threads(work, self.numbers)
+        return out
+
+    def _rows(self, i: int) -> slice:
+        """Rows of a piece."""
+        return slice(self.starts[i], self.starts[i] + self.pieces[i].shape[0])
 
     def norms(self, x: Array) -> Array:
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", x, x, dtype=np.float64)))

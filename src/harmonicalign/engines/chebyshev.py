@@ -57,6 +57,9 @@ class BlockSpace(Protocol):
     def gram(self, x: Block, y: Block) -> Array:
         """``xᵀ y`` on the host, accumulated in float64."""
 
+    def times(self, x: Block, small: Block) -> Block:
+        """``x small``, for a small array as `lift` returns it."""
+
     def norms(self, x: Block) -> Array:
         """Lengths of the columns, on the host."""
 
@@ -117,7 +120,7 @@ def filtered_subspace(
         h = space.gram(y, ay)
         values, rotation = np.linalg.eigh(basis.T @ ((h + h.T) / 2) @ basis)
         values, turn = values[::-1], space.lift(np.ascontiguousarray((basis @ rotation)[:, ::-1]))
-        x, ay = y @ turn, ay @ turn
+        x, ay = space.times(y, turn), space.times(ay, turn)
         ay -= x * space.lift(values)
         residual = space.norms(ay)[:k]
         logger.debug("filter of degree %d above %.4f: residual %.1e", degree, cut, float(residual.max()))

@@ -11,12 +11,12 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh, lobpcg
-from threadpoolctl import threadpool_limits
 
 from harmonicalign._typing import Array
 from harmonicalign.engines.block import block_eigenpairs
 from harmonicalign.engines.chebyshev import NotConvergedError
 from harmonicalign.engines.protocols import Eigenpairs
+from harmonicalign.engines.threads import blas_threads, owned
 
 __all__ = ["HostSolver", "leading_eigenpairs"]
 
@@ -96,7 +96,7 @@ class HostSolver:
         single = not sp.issparse(operator) and n > self.single_rows
         try:
             # ARPACK makes many small calls of BLAS; waking threads for each costs more than they bring.
-            with threadpool_limits(1, user_api="blas"):
+            with owned():
                 values, vectors = self._iterate(
                     _in_single(operator, deflate) if single else linear, k, random_state
                 )
@@ -155,7 +155,8 @@ def _decompose(operator: Any, deflate: sp.csr_matrix, k: int) -> tuple[Array, Ar
         dense -= 2 * (deflate @ deflate.T).toarray()
         some = {"subset_by_index": [n - k, n - 1]} if driver == "evr" else {}
         try:
-            values, vectors = scipy.linalg.eigh(dense, driver=driver, overwrite_a=True, **some)
+            with blas_threads():
+                values, vectors = scipy.linalg.eigh(dense, driver=driver, overwrite_a=True, **some)
         except np.linalg.LinAlgError:
             continue
         values, vectors = values[-k:], vectors[:, -k:]

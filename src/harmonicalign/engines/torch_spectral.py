@@ -230,6 +230,9 @@ class _Space:
     def gram(self, x: Tensor, y: Tensor) -> FloatArray:
         return np.asarray(gram(x, y).cpu())
 
+    def times(self, x: Tensor, small: Tensor) -> Tensor:
+        return x @ small
+
     def norms(self, x: Tensor) -> FloatArray:
         return np.asarray(x.norm(dim=0).cpu())
 

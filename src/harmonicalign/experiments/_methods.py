@@ -110,7 +110,7 @@ def embed(
         model.fit(list(datasets), signals=None if signals is None else list(signals))
         return Embedded(model.embedding_, *spent(), model=model)
     shown = list(datasets if signals is None else signals)
-    if method in ("magan", "harmony", "scanorama"):
+    if method in ("magan", "harmony", "scanorama", "scvi"):
         options = {"random_state": seed, **options}
     other = baselines.get(method, **options)
     if method == "magan":

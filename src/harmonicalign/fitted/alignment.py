@@ -5,7 +5,7 @@ Functions compute; the class remembers what they need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
@@ -17,12 +17,14 @@ from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
-from harmonicalign.inputs.parse import Inputs, column_names, parse, position_of
-from harmonicalign.inputs.rows import find_rows
+from harmonicalign.inputs.frames import check_row_labels, layout_of
+from harmonicalign.inputs.parse import Inputs, new_key, parse, position_of
+from harmonicalign.inputs.rows import at_hand, find_rows
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.joint import Joint
+from harmonicalign.uses.checks import hold_values
 from harmonicalign.uses.correct import correct
 from harmonicalign.uses.smooth import Denoised, Imputation, balanced_transitions, denoise, impute
 from harmonicalign.uses.transfer import LabelTransfer, ValueTransfer, transfer_labels, transfer_values
@@ -54,6 +56,8 @@ class FittedAlignment:
         Columns of the two datasets' signals, side by side by link; None where columns correspond as they are.
     signals_given
         Whether signals were given apart from the datasets.
+    known_confidence
+        Confidence of each row, if the data are not kept.
     """
 
     model: AlignedModel
@@ -65,6 +69,7 @@ class FittedAlignment:
     parameters: Parameters
     links: tuple[Array, Array] | None = None
     signals_given: bool = False
+    known_confidence: tuple[Array, ...] | None = None
 
     @property
     def keys(self) -> list[Any]:
@@ -109,7 +114,9 @@ class FittedAlignment:
     @cached_property
     def confidence(self) -> tuple[Array, ...]:
         """Confidence of each row, before local shifts."""
-        found = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
+        found: Sequence[Array] | None = self.known_confidence
+        if found is None:
+            found = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
         if found is None:
             found = row_confidence(self.embedding, n_smooth=4, random_state=self.seed)
         return tuple(found)
@@ -167,15 +174,22 @@ class FittedAlignment:
         signals
             Their signals, if the fit was given signals apart from the datasets.
         """
-        return self._placed(i, X, signals, self.model.place, self.embedding)
-
-    def place_jointly(self, i: int, X: Any, signals: Any = None) -> Array:
-        """Joint coordinates of rows of dataset i; parameters as in `place`."""
-        return self._placed(i, X, signals, self.model.place_jointly, self.joint_coordinates())
+        if self.metric != "euclidean":
+            raise ValueError(f"transform needs rows, but the model was fitted with metric={self.metric!r}")
+        rows, known = self.inputs.more_rows(i, X), self.inputs.datasets[i]
+        if rows.shape[1] != known.shape[1]:
+            raise ValueError(
+                f"X has {rows.shape[1]} features; dataset {self.keys[i]!r} was fitted with {known.shape[1]}"
+            )
+        shared, own = self._shared(i, X, rows, signals)
+        out = self.model.place(i, rows, shared)
+        found = find_rows(known, rows, *own)
+        out[found >= 0] = self.embedding[i][found[found >= 0]]
+        return out
 
     def place_all(self, X: Any, signals: Any = None) -> tuple[Inputs, list[Array]]:
         """Rows of every dataset, in one of the forms of `HarmonicAlignment.fit`, and their coordinates."""
-        inputs = parse(X, signals=signals, corresponding=self.links is None)
+        inputs = parse(X, signals=signals, corresponding=False)  # rows are matched with those of the fit
         if inputs.keys != self.inputs.keys:
             raise ValueError(
                 f"transform got the datasets {inputs.keys}, the model knows {self.inputs.keys}; "
@@ -201,13 +215,12 @@ class FittedAlignment:
             raise AttributeError("only a refined alignment of two or more datasets takes another one")
         if self.links is not None:
             raise ValueError("add needs signals that correspond column by column; this model has links")
-        key = len(self.keys) if key is None else key
-        if key in self.keys:
-            raise ValueError(f"key {key!r} is taken; the datasets are {self.keys}")
+        key = new_key(key, self.keys)
         if signals is None and self.signals_given:
             raise ValueError("the model was fitted with signals=…; give those of the new dataset too")
         rows = check_data("X", X, min_rows=3)
-        shared = self._by_name(X if signals is None else signals)
+        given = ("X", X) if signals is None else ("signals", signals)
+        shared = self.inputs.new_signals(*given)
         expected = self.inputs.signals[0].shape[1]
         if shared.shape != (rows.shape[0], expected):
             raise ValueError(
@@ -218,64 +231,36 @@ class FittedAlignment:
         known = self.inputs.datasets, self.inputs.signals
         model = cast(RefinedModel, self.model)
         grown = self.parameters.grow(model, known, (rows, shared), settings, self.seed)
+        layouts = layout_of(X), layout_of(given[1])
         return replace(
             self,
             model=grown,
-            inputs=self.inputs.with_dataset(key, rows, shared, column_names(X)),
+            inputs=self.inputs.with_dataset(key, rows, shared, layouts),
             embedding=(*self.embedding, grown.coordinates()[-1]),
             settings=self.settings.joined_by(settings),
         )
 
-    def _placed(
-        self,
-        i: int,
-        X: Any,
-        signals: Any,
-        by: Callable[[int, Any, Any], Array],
-        fitted: Sequence[Array],
-    ) -> Array:
-        """Where a function of the model puts rows of dataset i; rows of the fit keep their place."""
-        rows = check_data("X", self.inputs.in_order(i, X))
-        if self.metric != "euclidean":
-            raise ValueError(f"transform needs rows, but the model was fitted with metric={self.metric!r}")
-        known = self.inputs.datasets[i]
-        if rows.shape[1] != known.shape[1]:
-            raise ValueError(
-                f"X has {rows.shape[1]} features; dataset {self.keys[i]!r} was fitted with {known.shape[1]}"
-            )
-        # The published method places rows by their own columns alone.
-        shared = rows if self.model.method == "paper" else self._shared(i, X, rows, signals)
-        out = by(i, rows, shared)
-        found = find_rows(known, rows)
-        out[found >= 0] = fitted[i][found[found >= 0]]
-        return out
-
-    def _shared(self, i: int, X: Any, rows: Any, signals: Any) -> Any:
-        """Signals of new rows of dataset i, checked and linked."""
-        if signals is None and self.signals_given:
-            raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
-        # Columns matched by position are those of the rows, which were already checked.
-        own = signals is None and self.signal_names is None
-        shared = rows if own else self._by_name(X if signals is None else signals)
-        expected = rows.shape[0], self.inputs.signals[i].shape[1]
+    def _shared(self, i: int, X: Any, rows: Any, signals: Any) -> tuple[Any, list[tuple[Any, Any]]]:
+        """Signals of more rows of dataset i; and known and new ones, if they are not columns of the rows."""
+        if self.model.method == "paper":
+            # The published method places rows by their own columns alone.
+            if signals is not None:
+                raise ValueError("signals are not used where method='paper' places rows; drop signals")
+            return rows, []
+        if signals is None:
+            if self.signals_given:
+                raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
+            # Columns matched by position are those of the rows, which were already checked.
+            by_position = self.signal_names is None
+            return self.linked(i, rows if by_position else self.inputs.more_signals(i, X)), []
+        check_row_labels("signals", signals, layout_of(X).index, "X")
+        known, shared = self.inputs.signals[i], self.inputs.more_signals(i, signals)
+        expected = rows.shape[0], known.shape[1]
         if shared.shape != expected:
             raise ValueError(
                 f"signals has shape {shared.shape}; expected {expected}, rows of X by signals of the fit"
             )
-        return self.linked(i, shared)
-
-    def _by_name(self, signals: Any) -> Any:
-        """Signals of new rows, by name where the fit matched by name."""
-        names = self.signal_names
-        if names is not None and hasattr(signals, "columns"):
-            missing = [name for name in names if name not in set(map(str, signals.columns))]
-            if missing:
-                raise ValueError(
-                    f"signals lacks the column(s) {', '.join(missing[:5])} that the model was fitted with"
-                )
-            columns = {str(c): j for j, c in enumerate(signals.columns)}
-            signals = signals.iloc[:, [columns[name] for name in names]]
-        return check_data("signals", signals)
+        return self.linked(i, shared), [(known, shared)]
 
     # ---------------------------------------------------------------------------------------- uses
 
@@ -316,19 +301,21 @@ class FittedAlignment:
         source = self.keys[0] if source is None else source
         target = self.keys[min(1, len(self.keys) - 1)] if target is None else target
         given = labels if isinstance(labels, Mapping) else {source: labels}
-        sources = [self.position(key) for key in given]
-        goal = self.position(target)
+        sources, goal = [self.position(key) for key in given], self.position(target)
         if goal in sources:
             raise ValueError(f"target {target!r} is among the sources; name another dataset")
-        options["transitions"] = self.transitions([*sources, goal]) if method == "diffusion" else None
-        known = [np.asarray(values) for values in given.values()]
+        if len(set(sources)) < len(sources):
+            raise ValueError(f"labels names a dataset twice: {list(given)}")
+        for i, values in zip(sources, given.values(), strict=True):
+            self.inputs.check_order(i, "labels", values)
         places, new = [self.embedding[i] for i in sources], self.embedding[goal]
-        common = {"method": method, "random_state": self.seed, **options}
-        if all(values.dtype.kind == "f" for values in known):
+        walk = self.transitions([*sources, goal]) if method == "diffusion" else None
+        common = {"method": method, "random_state": self.seed, "transitions": walk, **options}
+        known = list(given.values())
+        if hold_values([self.keys[i] for i in sources], known, threshold):
             return transfer_values(places, known, new, **common)
-        return transfer_labels(
-            places, known, new, support=self.support()[goal], threshold=threshold, **common
-        )
+        common |= {"support": self.support()[goal], "threshold": threshold}
+        return transfer_labels(places, known, new, **common)
 
     def correct(self, /, reference: Any = None, **options: Any) -> Any:
         """Signals of every dataset, corrected to match a reference dataset, in original units.
@@ -343,19 +330,20 @@ class FittedAlignment:
         Returns
         -------
         corrected
-            Signals in the form of the fitted input; sparse stays sparse.
+            Signals in the form of the fitted input: sparse stays sparse, and data frames are data frames of
+            the shared columns, with their row labels.
         """
         if self.links is not None:
             raise ValueError("correct needs signals that correspond column by column; this model has links")
         results = correct(
-            self.inputs.signals,
+            [at_hand(signals) for signals in self.inputs.signals],
             self.joint_coordinates(),
             0 if reference is None else self.position(reference),
             confidence=self.support(),
             random_state=self.seed,
             **options,
         )
-        return self.inputs.restore(results)
+        return self.inputs.restore_signals(results)
 
     def denoise(self, values: Any, *, dataset: Any = None, t: int | str = "auto") -> Denoised:
         """Values smoothed by diffusion over the rows of all datasets.
@@ -372,13 +360,17 @@ class FittedAlignment:
         """
         matrix, places = check_data("values", values), self.joint_coordinates()
         if dataset is not None:
-            places = [places[self.position(dataset)]]
+            i = self.position(dataset)
+            places = [places[i]]
+            self.inputs.check_order(i, "values", values)
         n = sum(map(len, places))
         if matrix.shape[0] != n:
             whose = "all datasets, in the order of keys_" if dataset is None else f"dataset {dataset!r}"
             raise ValueError(f"values has {matrix.shape[0]} rows; expected the {n} rows of {whose}")
         support = self.support() if dataset is None else None
-        return denoise(matrix, balanced_transitions(places, confidence=support), t=t)
+        found = denoise(matrix, balanced_transitions(places, confidence=support), t=t)
+        layout = layout_of(values)
+        return replace(found, values=layout.table(found.values, index=layout.index))
 
     def impute(self, values: Any, *, source: Any, target: Any, n_neighbors: int = 15) -> Imputation:
         """Unmeasured features of `target`, predicted from the nearest rows of `source`.
@@ -392,5 +384,7 @@ class FittedAlignment:
         n_neighbors
             Number of rows of `source` per prediction.
         """
-        places = [self.embedding[self.position(key)] for key in (source, target)]
-        return impute(values, *places, n_neighbors=n_neighbors)
+        i, j = self.position(source), self.position(target)
+        self.inputs.check_order(i, "values", values)
+        found = impute(values, self.embedding[i], self.embedding[j], n_neighbors=n_neighbors)
+        return replace(found, values=layout_of(values).table(found.values, index=self.inputs.row_labels(j)))

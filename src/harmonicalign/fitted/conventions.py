@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from operator import attrgetter
+from threading import Lock, RLock
 from typing import Any, Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import scipy.sparse as sp
 import sklearn
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._typing import Array
+from harmonicalign.inputs.frames import Layout, names_of
 from harmonicalign.inputs.parse import Inputs, parse
 
 __all__ = [
     "Wrapper",
     "attribute",
     "check_container",
+    "container_of",
+    "exclusive",
     "feature_facts",
     "forget",
+    "mention_what_is_not_aligned",
     "method",
     "parse_for",
     "wrapper_for",
@@ -70,6 +78,44 @@ def method(function: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[
     return call
 
 
+_LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""A lock for every estimator; kept here, because estimators are copied and pickled and locks cannot be."""
+
+_LOCKS_LOCK = Lock()
+
+
+def exclusive(function: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
+    """A method that changes the estimator: other threads wait until it is done."""
+
+    @wraps(function)
+    def call(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with _LOCKS_LOCK:
+            lock = _LOCKS.setdefault(self, RLock())
+        with lock:
+            return function(self, *args, **kwargs)
+
+    return call
+
+
+def mention_what_is_not_aligned(y: Any, batch: Any, n_datasets: int) -> None:
+    """Warn of labels, which are not used, and of a single dataset, which is aligned with nothing.
+
+    With `batch`, labels are no mistake: a pipeline passes them on to a classifier.
+    """
+    said = []
+    if y is not None and (batch is None or n_datasets == 1):
+        said.append("y is not used: X holds the datasets, and labels play no part in the alignment")
+    if n_datasets == 1:
+        said.append("there is one dataset, so nothing is aligned and the result is its diffusion map")
+    if said:
+        warnings.warn(
+            f"{'; '.join(said)}. Pass several datasets as fit([x, y]) or fit({{'a': x, 'b': y}}), or one "
+            "stacked matrix with batch=…, the label of each row's dataset",
+            AlignmentWarning,
+            stacklevel=4,
+        )
+
+
 def forget(estimator: Any) -> None:
     """Drop what an earlier fit left, so that fitting again equals fitting anew."""
     for name in [name for name in vars(estimator) if name.endswith("_") and not name.startswith("_")]:
@@ -79,7 +125,8 @@ def forget(estimator: Any) -> None:
 def parse_for(estimator: Any, X: Any, batch: Any, signals: Any, *, corresponding: bool) -> Inputs:
     """Datasets in one form; the estimator remembers number and names of the columns."""
     if batch is None and (sp.issparse(X) or not isinstance(X, list | tuple | dict)):
-        if len(set(map(str, getattr(X, "columns", ())))) < len(getattr(X, "columns", ())):
+        names = names_of(X) or []
+        if len(set(names)) < len(names):
             raise ValueError("X has a column name more than once; make names unique")
         # One plain matrix: use scikit-learn's checks, messages and feature names.
         validate_data(estimator, X, accept_sparse="csr", dtype=None, ensure_min_samples=3)
@@ -87,9 +134,10 @@ def parse_for(estimator: Any, X: Any, batch: Any, signals: Any, *, corresponding
     widths = {d.shape[1] for d in inputs.datasets}
     if len(widths) == 1:
         estimator.n_features_in_ = widths.pop()
-    names = getattr(inputs.containers[0], "columns", None)
-    if inputs.form == "stacked" and names is not None and all(isinstance(c, str) for c in names):
-        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    layout = inputs.layout(0)
+    labels = layout.names if layout.labels is None else layout.labels
+    if inputs.form == "stacked" and labels is not None and all(isinstance(c, str) for c in labels):
+        estimator.feature_names_in_ = np.asarray(labels, dtype=object)
     return inputs
 
 
@@ -120,31 +168,26 @@ class Wrapper:
     container: str
     columns: list[str]
 
-    def wrap(self, result: Array, original: Any) -> Any:
-        """Coordinates in the container, with the row labels of what they were made of; dask arrays stay."""
-        if not isinstance(result, np.ndarray):
+    def wrap(self, result: Array, index: Any) -> Any:
+        """Coordinates in the container, with the labels of the rows if there are any; dask arrays stay."""
+        if not isinstance(result, np.ndarray) or self.container not in ("pandas", "polars"):
             return result
-        if self.container == "pandas":
-            import pandas as pd
-
-            index = getattr(original, "index", None)
-            return pd.DataFrame(result, columns=self.columns, index=index, copy=False)
-        if self.container == "polars":
-            import polars as pl
-
-            return pl.DataFrame(result, schema=self.columns, orient="row")
-        return result
+        return Layout(self.columns, self.container).table(result, index=index)
 
     def hand_back(self, inputs: Inputs, results: Sequence[Array]) -> Any:
         """Coordinates of every dataset in the form of the input."""
         if inputs.form == "stacked":
-            return self.wrap(inputs.restore(list(results)), None)
-        wrapped = [self.wrap(r, c) for r, c in zip(results, inputs.containers, strict=True)]
-        return inputs.restore(wrapped)
+            return self.wrap(inputs.restore(list(results)), inputs.all_row_labels())
+        return inputs.restore([self.wrap(z, inputs.row_labels(i)) for i, z in enumerate(results)])
+
+
+def container_of(estimator: Any) -> str | None:
+    """The container that `set_output` chose, if it did."""
+    chosen: str | None = getattr(estimator, "_sklearn_output_config", {}).get("transform")
+    return chosen
 
 
 def wrapper_for(estimator: Any) -> Wrapper:
     """What puts results into the container that `set_output` or scikit-learn's configuration asks for."""
-    chosen = getattr(estimator, "_sklearn_output_config", {}).get("transform")
-    chosen = chosen or sklearn.get_config()["transform_output"]
+    chosen = container_of(estimator) or sklearn.get_config()["transform_output"]
     return Wrapper(chosen, list(estimator.get_feature_names_out()))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
+from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._progress import Progress
 from harmonicalign._typing import Array
 from harmonicalign.engines.devices import resolve as resolve_device
@@ -61,7 +65,14 @@ class Parameters:
     metric: str
     device: str
     config: MethodConfig | None
-    n_components: int = N_COMPONENTS
+    n_components: int | str = "auto"
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Parameters:
+        """Parameters of an estimator that decide on the result, checked."""
+        parameters = cls(**{k: v for k, v in given.items() if k not in ("random_state", "verbose")})
+        parameters.check()
+        return parameters
 
     def check(self) -> None:
         """Refuse values that do not exist, and parameters that the method does not use."""
@@ -71,7 +82,8 @@ class Parameters:
                 expected = ", ".join(map(repr, known[:-1])) + f" or {known[-1]!r}"
                 raise ValueError(f"{name} is {value!r}; expected {expected}")
         check_integer("n_landmarks", self.n_landmarks, minimum=10)
-        check_integer("n_components", self.n_components, minimum=1)
+        if not _is(self.n_components, "auto"):
+            check_integer("n_components", self.n_components, minimum=1)
         if not isinstance(self.config, MethodConfig | None):
             raise ValueError(
                 f"config is {self.config!r}; expected a harmonicalign.method.MethodConfig or None"
@@ -79,7 +91,6 @@ class Parameters:
         if self.method == "paper":
             unused = {
                 "n_landmarks": self.n_landmarks != N_LANDMARKS,
-                "n_components": self.n_components != N_COMPONENTS,
                 "device": not _is(self.device, "cpu"),
                 "config": self.config is not None,
             }
@@ -110,7 +121,17 @@ class Parameters:
                 f"t={self.t!r} serves method='paper' and is not used by method='refined'; drop t, or ask for "
                 "joint_.harmonics.diffusion_map(t) after the fit"
             )
+        if n_datasets > 1 and self.method == "paper" and not _is(self.n_components, "auto"):
+            raise ValueError(
+                f"n_components={self.n_components!r} serves method='refined' and is not used by "
+                "method='paper' with several datasets; drop n_components, or lower n_harmonics"
+            )
         return "paper" if n_datasets == 1 else self.method
+
+    @property
+    def width(self) -> int:
+        """Maximum number of aligned coordinates of the default method."""
+        return N_COMPONENTS if isinstance(self.n_components, str) else self.n_components
 
     def settle(
         self, method: str, shapes: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]]
@@ -121,11 +142,16 @@ class Parameters:
             rules=None if method == "paper" else self.rules,
             n_neighbors=self.n_neighbors,
             n_pca=None if self.metric != "euclidean" else self.n_pca,
-            n_harmonics=self.n_harmonics,
+            n_harmonics=self._harmonics_for(method, len(shapes)),
             n_bands=self.n_bands,
             t=self.t,
             calibrate=self.calibrate,
         )
+
+    def _harmonics_for(self, method: str, n_datasets: int) -> int | str | None:
+        """Harmonics asked for: of one dataset the diffusion map has `n_components` columns, if given."""
+        alone = method == "paper" and n_datasets == 1 and not _is(self.n_components, "auto")
+        return self.n_components if alone and _is(self.n_harmonics, "auto") else self.n_harmonics
 
     def kernel(self, method: str) -> dict[str, Any]:
         """Options of `harmonicalign.kernel_graph`."""
@@ -171,9 +197,7 @@ class Parameters:
         device = resolve_device(self.device)
         common: dict[str, Any] = {
             "names": [f"dataset {key!r}" for key in keys],
-            "options": FitOptions(
-                settings, self.kernel(method), self.first_band, seed, device, self.n_components
-            ),
+            "options": FitOptions(settings, self.kernel(method), self.first_band, seed, device, self.width),
             "progress": progress,
         }
         if method == "paper":
@@ -234,14 +258,48 @@ def anchor_pairs(
         if len(keys) != 2:
             raise ValueError("anchors for more than two datasets must be a dict: {(dataset, dataset): pairs}")
         anchors = {(keys[0], keys[1]): anchors}
-    out = {}
+    out: dict[tuple[int, int], Array] = {}
     for pair, pairs in anchors.items():
-        if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
+        if not isinstance(pair, tuple) or len(pair) != 2:
             raise ValueError(f"anchors has the key {pair!r}; expected two datasets, (dataset, dataset)")
         i, j = (position_of(key, keys, "anchors") for key in pair)
+        if i == j:
+            raise ValueError(f"anchors has the key {pair!r}; expected two datasets, (dataset, dataset)")
         known_pairs(pairs, sizes[i], sizes[j])
-        out[i, j] = np.asarray(pairs)
+        rows = np.asarray(pairs)
+        if (j, i) in out:
+            i, j, rows = j, i, rows[:, ::-1]
+        out[i, j] = np.vstack([out[i, j], rows]) if (i, j) in out else rows
+    _mention_contradictions(out, keys, sizes)
     return out
+
+
+def _mention_contradictions(
+    anchors: dict[tuple[int, int], Array], keys: Sequence[Any], sizes: Sequence[int]
+) -> None:
+    """Warn if known pairs say, one after another, that two rows of one dataset are the same."""
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    pairs = [rows + starts[[i, j]] for (i, j), rows in anchors.items() if len(rows)]
+    if not pairs:
+        return
+    x, y = np.vstack(pairs).T
+    graph = sp.csr_matrix((np.ones(len(x)), (x, y)), shape=(starts[-1],) * 2)
+    rows = np.unique(np.concatenate([x, y]))
+    group = connected_components(graph, directed=False)[1][rows]
+    dataset = np.searchsorted(starts, rows, side="right") - 1
+    claims = group * len(keys) + dataset
+    _, first, number, counts = np.unique(claims, return_index=True, return_inverse=True, return_counts=True)
+    if (counts > 1).any():
+        which = int(np.argmax(counts > 1))
+        same, i = rows[number == which][:3], dataset[first[which]]
+        warnings.warn(
+            f"anchors contradict each other: they join rows {', '.join(map(str, same - starts[i]))} of "
+            f"dataset {keys[i]!r} through the same rows of other datasets, and so for "
+            f"{int((counts > 1).sum())} group(s) of rows. Each row is drawn towards all of its partners; if "
+            "that is not meant, give every row one partner",
+            AlignmentWarning,
+            stacklevel=2,
+        )
 
 
 def _is(value: Any, word: str) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
@@ -12,11 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Datasets, Labels, Matrix, MatrixLike
+from harmonicalign.inputs.frames import Layout, check_row_labels, layout_of, opened, part_of
+from harmonicalign.inputs.labels import batch_codes, is_missing
+from harmonicalign.inputs.names import columns_like, match_by_name, refuse_unnamed
+from harmonicalign.inputs.rows import AbsentRows
 from harmonicalign.inputs.validate import check_data
 
-__all__ = ["Inputs", "column_names", "parse", "position_of"]
-
-logger = logging.getLogger("harmonicalign")
+__all__ = ["Inputs", "new_key", "parse", "position_of"]
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Inputs:
         Names of the signals if known.
     containers
         The datasets as given, for row labels of the output.
-    columns
-        For every dataset the names of its columns, if it was given as a data frame.
+    layouts, signal_layouts
+        How every dataset and its signals were given: names of columns in their own order, row labels.
     """
 
     form: str
@@ -50,27 +50,54 @@ class Inputs:
     signals: list[Matrix]
     signal_names: list[str] | None
     containers: list[Any]
-    columns: list[list[str] | None] = field(default_factory=list)
+    layouts: list[Layout] = field(default_factory=list)
+    signal_layouts: list[Layout] = field(default_factory=list)
 
     def without_containers(self) -> Inputs:
         """The same without the objects passed by the user, which need not be kept."""
-        return replace(self, containers=[None] * len(self.datasets))
+        return replace(
+            self,
+            containers=[None] * len(self.datasets),
+            layouts=[layout.storable() for layout in self.layouts],
+            signal_layouts=[layout.storable() for layout in self.signal_layouts],
+        )
 
-    def in_order(self, i: int, x: Matrix) -> Matrix:
-        """More rows of dataset i, with the columns of a data frame in the order of the fit."""
-        known, given = self.columns[i] if self.columns else None, column_names(x)
-        if known is None or given is None or given == known:
-            return x
-        if lost := [name for name in known if name not in set(given)]:
-            raise ValueError(
-                f"X lacks the column(s) {', '.join(lost[:5])} that dataset {self.keys[i]!r} was fitted with"
-            )
-        return x if len(given) > len(known) else x.iloc[:, [given.index(name) for name in known]]
+    def without_data(self) -> Inputs:
+        """The same without the rows, of which only what `AbsentRows` keeps is left."""
+        kept = {id(rows): AbsentRows.of(rows) for rows in (*self.datasets, *self.signals)}
+        datasets, signals = ([kept[id(rows)] for rows in part] for part in (self.datasets, self.signals))
+        return replace(self.without_containers(), datasets=datasets, signals=signals)
+
+    def layout(self, i: int) -> Layout:
+        """How dataset i was given."""
+        return self.layouts[i] if self.layouts else Layout()
+
+    def signal_layout(self, i: int) -> Layout:
+        """How the signals of dataset i were given."""
+        return self.signal_layouts[i] if self.signal_layouts else Layout()
+
+    def more_rows(self, i: int, x: Matrix) -> Matrix:
+        """More rows of dataset i as a matrix with the columns of the fit in their order."""
+        names = self.layout(i).names
+        return check_data("X", columns_like("X", x, names, names, f"dataset {self.keys[i]!r}", exact=True))
+
+    def more_signals(self, i: int, x: Matrix) -> Matrix:
+        """Signals of more rows of dataset i, by the same rule: by name, or in that dataset's own order."""
+        whose, own = f"dataset {self.keys[i]!r}", self.signal_layout(i).names
+        wanted = own if self.signal_names is None else self.signal_names
+        return check_data("signals", columns_like("signals", x, own, wanted, whose))
+
+    def new_signals(self, name: str, x: Matrix) -> Matrix:
+        """Signals of a new dataset, which has no order of its own that an array could follow."""
+        if any(layout.names is not None and not layout.is_numbered for layout in self.signal_layouts):
+            refuse_unnamed(name, x, self.signal_names or [])
+        return check_data(name, columns_like(name, x, None, self.signal_names, "the model"))
 
     def with_dataset(
-        self, key: Hashable, dataset: Matrix, signals: Matrix, names: list[str] | None = None
+        self, key: Hashable, dataset: Matrix, signals: Matrix, layouts: tuple[Layout, Layout]
     ) -> Inputs:
         """The same with one more dataset; a stacked matrix cannot grow, so results become a dict."""
+        n = len(self.keys)
         return replace(
             self,
             form={"list": "list"}.get(self.form, "dict"),
@@ -79,7 +106,38 @@ class Inputs:
             datasets=[*self.datasets, dataset],
             signals=[*self.signals, signals],
             containers=[*self.containers, None],
-            columns=[*(self.columns or [None] * len(self.keys)), names],
+            layouts=[*(self.layout(i) for i in range(n)), layouts[0]],
+            signal_layouts=[*(self.signal_layout(i) for i in range(n)), layouts[1]],
+        )
+
+    def row_labels(self, i: int) -> Any:
+        """Labels of the rows of dataset i, from its own table or from that of its signals."""
+        index = self.layout(i).index
+        return self.signal_layout(i).index if index is None else index
+
+    def check_order(self, i: int, name: str, values: Any) -> None:
+        """Refuse values whose row labels are those of dataset i in another order."""
+        check_row_labels(name, values, self.row_labels(i), f"dataset {self.keys[i]!r}")
+
+    def all_row_labels(self) -> Any:
+        """For "stacked": labels of all rows in the order of the input; None where there are none."""
+        labels = [self.row_labels(i) for i in range(len(self.keys))]
+        if self.form != "stacked" or any(index is None for index in labels):
+            return None
+        order = np.argsort(np.concatenate(self.rows), kind="stable")
+        whole = labels[0].append(labels[1:]) if hasattr(labels[0], "append") else np.concatenate(labels)
+        return whole[order]
+
+    def restore_signals(self, results: list[Matrix]) -> Any:
+        """Matrices of signals in the form of the input, as tables where the signals were tables."""
+        if self.form == "stacked":
+            whole = self.restore(results)
+            return self.signal_layout(0).table(whole, self.signal_names, self.all_row_labels())
+        return self.restore(
+            [
+                self.signal_layout(i).table(values, self.signal_names, self.row_labels(i))
+                for i, values in enumerate(results)
+            ]
         )
 
     def restore(self, results: list[Any]) -> Any:
@@ -116,19 +174,23 @@ def parse(
         Whether column j must mean the same in all signals; False if links are given.
     """
     form, keys, rows, containers = _split("X", x, batch)
+    layouts = [layout_of(c) for c in containers]
     datasets = [check_data(_label(form, key), c, min_rows=3) for key, c in zip(keys, containers, strict=True)]
-    if signals is None:
-        signal_containers = containers
-        given = False
-    else:
-        signal_containers = _split_like(signals, form, keys, rows, [d.shape[0] for d in datasets])
-        given = True
+    given = signals is not None
+    shared = containers
+    if signals is not None:
+        shared = _split_like(signals, form, keys, rows, [d.shape[0] for d in datasets])
+        if form == "stacked":
+            check_row_labels("signals", signals, layout_of(x).index, "X")
+        for key, s, layout in zip(keys, shared, layouts, strict=True):
+            check_row_labels("signals", s, layout.index, _label(form, key))
+    signal_layouts = [layout_of(s) for s in shared] if given else layouts
     name = "signals" if given else "X"
     signal_names = None
     if corresponding:
-        signal_containers, signal_names = _by_name(signal_containers, keys, name)
+        shared, signal_names = match_by_name(shared, signal_layouts, keys, name)
     checked = (
-        [check_data(f"signals of {key!r}", s) for key, s in zip(keys, signal_containers, strict=True)]
+        [check_data(f"signals of {key!r}", s) for key, s in zip(keys, shared, strict=True)]
         if given or signal_names is not None
         else datasets
     )
@@ -139,27 +201,35 @@ def parse(
             "correspond column by column: pass signals=[…] with columns that mean the same in all datasets, "
             "or data frames whose column names say so"
         )
-    columns = [column_names(c) for c in containers]
-    return Inputs(form, keys, rows, datasets, checked, signal_names, containers, columns)
-
-
-def column_names(x: object) -> list[str] | None:
-    """Names of the columns of a data frame; None for anything else."""
-    return [str(c) for c in x.columns] if hasattr(x, "iloc") and hasattr(x, "columns") else None
+    return Inputs(form, keys, rows, datasets, checked, signal_names, containers, layouts, signal_layouts)
 
 
 def position_of(dataset: object, keys: Sequence[Hashable], name: str = "dataset") -> int:
     """Number of a dataset given its key or its number; `name` is the argument that names it.
 
-    Where keys are whole numbers themselves, a number is a key and nothing else: with the keys 1 and 2, 0
-    names no dataset rather than the first.
+    Where keys are whole numbers other than the positions, a number is a key and nothing else: with the keys 1
+    and 2, 0 names no dataset rather than the first.
     """
-    if isinstance(dataset, Hashable) and dataset in keys:
-        return keys.index(dataset)
-    numbered = any(isinstance(key, int | np.integer) for key in keys)
-    if not numbered and isinstance(dataset, int | np.integer) and 0 <= dataset < len(keys):
+    truth = isinstance(dataset, bool | np.bool_)
+    if isinstance(dataset, Hashable):
+        for i, key in enumerate(keys):
+            if key == dataset and isinstance(key, bool | np.bool_) == truth:
+                return i
+    numbered = any(isinstance(key, int | np.integer) and key != i for i, key in enumerate(keys))
+    if isinstance(dataset, int | np.integer) and not (truth or numbered) and 0 <= dataset < len(keys):
         return int(dataset)
     raise ValueError(f"{name} names {dataset!r}; the datasets are {list(keys)}")
+
+
+def new_key(key: Any, keys: Sequence[Hashable]) -> Hashable:
+    """Key of a new dataset, checked; by default the next number that is free."""
+    if key is None:
+        return next(i for i in range(len(keys), 2 * len(keys) + 1) if i not in keys)
+    if not isinstance(key, Hashable) or is_missing(key):
+        raise ValueError(f"key is {key!r}; name the dataset by text or a whole number")
+    if key in keys:
+        raise ValueError(f"key {key!r} is taken; the datasets are {list(keys)}")
+    return key
 
 
 def _label(form: str, key: Hashable) -> str:
@@ -191,35 +261,22 @@ def _split(
         if len(x) == 0:
             raise ValueError(f"{name} holds no dataset; give at least one")
         keys = list(x) if isinstance(x, Mapping) else list(range(len(x)))
-        datasets = list(x.values()) if isinstance(x, Mapping) else list(x)
+        if any(is_missing(key) for key in keys):
+            raise ValueError(f"{name} has a dataset whose key is None or NaN; give every one a name")
+        datasets = [opened(d) for d in (x.values() if isinstance(x, Mapping) else x)]
         return "dict" if isinstance(x, Mapping) else "list", keys, [], datasets
     if batch is None:
-        return "single", [0], [], [x]
-    labels = np.asarray(batch)
-    n = _row_count(x)
-    if labels.ndim != 1 or len(labels) != n:
-        raise ValueError(f"batch has shape {labels.shape} but {name} has {n} rows; give one label per row")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("batch contains NaN; every row needs the label of its dataset")
-    try:
-        names, codes = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(
-            "batch mixes labels that cannot be sorted, such as text with numbers or None; make them all text"
-        ) from error
+        return "single", [0], [], [opened(x)]
+    x = opened(x)
+    names, codes = batch_codes("batch", batch, _row_count(x), name)
+    check_row_labels("batch", batch, layout_of(x).index, name)
     rows = [np.flatnonzero(codes == i) for i in range(len(names))]
-    return "stacked", names.tolist(), rows, [_take(x, r) for r in rows]
+    return "stacked", names, rows, [part_of(x, rows=r) for r in rows]
 
 
 def _row_count(x: Matrix) -> int:
     """Rows of a matrix, a data frame or nested lists."""
     return int(x.shape[0]) if hasattr(x, "shape") else len(x)
-
-
-def _take(x: Matrix, rows: Array) -> Matrix:
-    if hasattr(x, "iloc"):
-        return x.iloc[rows]
-    return x.tocsr()[rows] if sp.issparse(x) else np.asarray(x)[rows]
 
 
 def _split_like(
@@ -229,54 +286,18 @@ def _split_like(
     if form == "dict":
         if not isinstance(signals, Mapping) or set(signals) != set(keys):
             raise ValueError(f"signals must be a dict with the keys of X ({keys})")
-        out = [signals[key] for key in keys]
+        out = [opened(signals[key]) for key in keys]
     elif form == "list":
         if not isinstance(signals, Sequence) or len(signals) != len(keys):
             raise ValueError(f"signals must be a list of {len(keys)} matrices, one for each dataset of X")
-        out = list(signals)
+        out = [opened(s) for s in signals]
     elif form == "single":
-        out = [signals]
+        out = [opened(signals)]
     else:
-        out = [_take(signals, r) for r in rows] if _row_count(signals) == sum(lengths) else [signals]
+        signals = opened(signals)
+        out = [part_of(signals, rows=r) for r in rows] if _row_count(signals) == sum(lengths) else [signals]
     for key, s, n in zip(keys, out, lengths, strict=False):
         found = _row_count(s)
         if len(out) != len(lengths) or found != n:
             raise ValueError(f"signals of {key!r} has {found} rows where X has {n}; rows must match")
     return out
-
-
-def _by_name(
-    containers: list[Matrix], keys: list[Hashable], name: str
-) -> tuple[list[Matrix], list[str] | None]:
-    """Match data frames by column name; log or warn if this changes columns."""
-    if not all(hasattr(c, "iloc") and hasattr(c, "columns") for c in containers):
-        return containers, None
-    columns = [[str(c) for c in frame.columns] for frame in containers]
-    for key, names in zip(keys, columns, strict=True):
-        if len(set(names)) < len(names):
-            repeated = next(c for i, c in enumerate(names) if c in names[:i])
-            raise ValueError(
-                f"{name} of {key!r} has the column name {repeated!r} more than once; make names unique"
-            )
-    if all(names == columns[0] for names in columns):
-        return containers, columns[0]
-    others = [set(names) for names in columns[1:]]
-    shared = [c for c in columns[0] if all(c in names for names in others)]
-    if not shared:
-        raise ValueError(
-            f"{name}: no column name is shared by all datasets (first names: "
-            + "; ".join(f"{key!r}: {', '.join(names[:3])}" for key, names in zip(keys, columns, strict=True))
-            + "); rename the columns that correspond, or pass arrays whose columns correspond by position"
-        )
-    if all(len(names) == len(shared) for names in columns):
-        logger.info("%s: columns are in different order in the datasets; matched by name", name)
-    else:
-        warnings.warn(
-            f"{name}: {len(shared)} column names are shared by all datasets of "
-            f"{', '.join(str(len(names)) for names in columns)} columns; only those are used as signals",
-            UserWarning,
-            stacklevel=4,
-        )
-    positions = [{c: i for i, c in enumerate(names)} for names in columns]
-    matched = [frame.iloc[:, [p[c] for c in shared]] for frame, p in zip(containers, positions, strict=True)]
-    return matched, shared

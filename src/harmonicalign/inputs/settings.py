@@ -160,6 +160,9 @@ def _pca_width(
     else:
         reasons["n_pca"] = "as given"
         width = check_integer("n_pca", value, minimum=1)
+    if rules is not None and n <= width < d:
+        # All there is in so few rows: the same distances in fewer columns than the matrix has.
+        return max(1, n - 1)
     return width if width < min(n, d) else None
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import numbers
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from harmonicalign._typing import Matrix, MatrixLike, RandomState
+from harmonicalign._exceptions import NotNumbersError
+from harmonicalign._typing import Array, Matrix, MatrixLike, RandomState
+from harmonicalign.inputs.frames import numbers_of
+from harmonicalign.inputs.labels import is_missing
 
 __all__ = [
     "check_data",
@@ -61,8 +65,10 @@ def check_integer(name: str, value: object, *, minimum: int = 0, maximum: int | 
 def check_rows(name: str, x: MatrixLike, *, min_rows: int = 1) -> Matrix:
     """A finite real matrix, dense (float32 or float64) or CSR; the input itself is never written to.
 
-    Integers and booleans become float64. Entries that are not numeric for scikit-learn raise an error.
+    Integers and booleans become float64. Tables of pandas, polars and pyarrow are taken as they are. Missing
+    entries (NaN, NA, masked) and entries that are no numbers (text, dates, categories) raise an error.
     """
+    x = numbers_of(name, x)
     if sp.issparse(x):
         matrix = sp.csr_matrix(x)
         if matrix.dtype.kind not in "fiub":
@@ -70,26 +76,7 @@ def check_rows(name: str, x: MatrixLike, *, min_rows: int = 1) -> Matrix:
         matrix = matrix.astype(_float_type(matrix.dtype), copy=False)
         values = matrix.data
     else:
-        try:
-            matrix = np.asarray(x)
-        except ValueError as error:
-            raise ValueError(f"{name} has rows of different lengths; give each as many columns") from error
-        if matrix.ndim != 2:
-            raise ValueError(
-                f"{name} has {matrix.ndim} dimension(s); expected 2D array of rows by columns. "
-                "Reshape your data, for example with .reshape(-1, 1) for a single column"
-            )
-        if matrix.dtype.kind == "c":
-            raise ValueError(f"Complex data not supported: {name} has entries of type {matrix.dtype}")
-        if matrix.dtype.kind not in "fiub":
-            try:
-                matrix = matrix.astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise type(error)(
-                    f"{name} has entries of type {matrix.dtype} that are not numbers ({error}); "
-                    "drop or encode text columns first"
-                ) from error
-        matrix = matrix.astype(_float_type(matrix.dtype), copy=False)
+        matrix = _dense_numbers(name, x)
         values = matrix
     n_rows, n_columns = matrix.shape
     if n_rows < min_rows:
@@ -127,6 +114,57 @@ def check_data(name: str, x: MatrixLike, *, min_rows: int = 1) -> Matrix:
     if matrix.dtype == np.float32 and not _SINGLE_RANGE[0] <= largest <= _SINGLE_RANGE[1]:
         return matrix.astype(np.float64)
     return matrix
+
+
+def _dense_numbers(name: str, x: Any) -> Array:
+    """A dense matrix of float32 or float64, which may hold NaN."""
+    if isinstance(x, np.ma.MaskedArray):
+        if n_masked := int(np.ma.getmaskarray(x).sum()):
+            raise ValueError(
+                f"{name} has {n_masked} masked value(s), which are missing; "
+                "drop or impute those rows or columns before aligning"
+            )
+        x = x.data
+    try:
+        matrix = np.asarray(x)
+    except ValueError as error:
+        raise ValueError(f"{name} has rows of different lengths; give each as many columns") from error
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"{name} has {matrix.ndim} dimension(s); expected 2D array of rows by columns. "
+            "Reshape your data, for example with .reshape(-1, 1) for a single column"
+        )
+    if matrix.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has entries of type {matrix.dtype}")
+    if matrix.dtype.kind == "O":
+        matrix = _of_objects(name, matrix)
+    if matrix.dtype.kind not in "fiub":
+        kind = "dates or times" if matrix.dtype.kind in "Mm" else "text"
+        raise NotNumbersError(
+            f"{name} has entries of type {matrix.dtype} ({kind}) that are not numbers; "
+            "drop or encode such columns first"
+        )
+    return np.asarray(matrix.astype(_float_type(matrix.dtype), copy=False))
+
+
+def _of_objects(name: str, matrix: Array) -> Array:
+    """Numbers from a matrix of objects, NaN where they are missing."""
+    kinds = {type(value) for value in matrix.ravel()}
+    foreign = (str, bytes, datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+    if wrong := next((k for k in kinds if issubclass(k, foreign) and k.__name__ != "NaTType"), None):
+        raise NotNumbersError(
+            f"{name} has entries of type {wrong.__name__} that are not numbers; "
+            "drop or encode such columns first"
+        )
+    if any(kind.__name__ in ("NAType", "NaTType", "MaskedConstant") for kind in kinds):
+        filled = [np.nan if is_missing(value) else value for value in matrix.ravel()]
+        matrix = np.asarray(filled, dtype=object).reshape(matrix.shape)
+    try:
+        return np.asarray(matrix.astype(np.float64))
+    except (TypeError, ValueError) as error:
+        raise NotNumbersError(
+            f"{name} has entries that are not numbers ({error}); drop or encode such columns first"
+        ) from error
 
 
 def _float_type(dtype: np.dtype[Any]) -> type[np.float32] | type[np.float64]:

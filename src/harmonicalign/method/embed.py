@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from harmonicalign._typing import Array
 from harmonicalign.engines.faiss_neighbours import nearest_rows
-from harmonicalign.engines.rows import canonical_signs, smooth
+from harmonicalign.engines.rows import smooth
 from harmonicalign.engines.threads import in_threads, row_slices
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.maps import LinearMap
@@ -202,5 +202,9 @@ def principal_axes(rows: Array, n_components: int) -> LinearMap:
     variances, vectors = scipy.linalg.eigh(covariance)
     # Ten digits below the largest there is nothing but rounding; at least one column is kept.
     varies = int(np.count_nonzero(variances > 1e-10 * max(variances[-1], 0)))
-    axes = canonical_signs(vectors[:, ::-1][:, : max(1, min(n_components, varies))])
+    axes = vectors[:, ::-1][:, : max(1, min(n_components, varies))]
+    # The row farthest along an axis is on its positive side, whatever the signs of the axes before it.
+    coordinates = rows @ axes.astype(rows.dtype) - (mean @ axes).astype(rows.dtype)
+    farthest = coordinates[np.argmax(np.abs(coordinates), axis=0), np.arange(axes.shape[1])]
+    axes = axes * np.where(farthest < 0, -1.0, 1.0)
     return LinearMap(axes, -mean @ axes)

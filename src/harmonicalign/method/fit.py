@@ -5,13 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
-from harmonicalign._progress import Progress, fit_plan
+from harmonicalign._progress import FEW_DATASETS, Progress, fit_plan
 from harmonicalign._typing import Array, Matrix
 from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.significance import Significance
@@ -32,6 +32,7 @@ from harmonicalign.paper.reduction import Reduction, reduce_rows
 __all__ = ["add_dataset", "fit_refined"]
 
 Anchors = Mapping[tuple[int, int], Any]
+T = TypeVar("T")
 
 
 def fit_refined(
@@ -68,12 +69,10 @@ def fit_refined(
     progress.expect(fit_plan(sizes, len(sizes) - 1, n_landmarks))
 
     def describe(i: int) -> tuple[Reduction, Array, Array, Side]:
-        with progress.stage(f"harmonics of {names[i]}"):
-            return _describe(
-                datasets[i], signals[i], i, options, n_landmarks, _anchored_rows(anchors, i), names[i]
-            )
+        must = _anchored_rows(anchors, i)
+        return _describe(datasets[i], signals[i], i, options, n_landmarks, must, names[i])
 
-    described = in_threads(describe, range(len(sizes)))
+    described = _each(describe, range(len(sizes)), "harmonics", names, progress)
     reductions, components, landmarks, sides = zip(*described, strict=True)
     order = _largest_first(sides, sizes, anchors)
     parents, pairs = _align_with_parents(sides, order, names, anchors, landmarks, options, progress, config)
@@ -248,15 +247,29 @@ def _align_with_parents(
         i = order[position]
         known = {j: _known(anchors, j, i, landmarks) for j in order[:position]}
         candidates = sorted(known, key=lambda j: known[j] is None)[: config.n_parents]
-        with progress.stage(f"alignment of {names[i]}"):
-            return _best_parent(candidates, lambda j: _align(sides[j], sides[i], known[j], options, config))
+        return _best_parent(candidates, lambda j: _align(sides[j], sides[i], known[j], options, config))
 
     # The matrices are small: threads within one product slow the work down.
     with threadpool_limits(1, user_api="blas"):
-        found = in_threads(with_parent, range(1, len(order)))
+        joining = [names[i] for i in order]
+        found = _each(with_parent, range(1, len(order)), "alignment", joining, progress)
     parents = dict(zip(order[1:], (parent for parent, _ in found), strict=True))
     pairs = dict(zip(order[1:], (pair for _, pair in found), strict=True))
     return [parents.get(i, -1) for i in range(len(sides))], pairs
+
+
+def _each(
+    work: Callable[[int], T], numbers: Sequence[int], what: str, names: Sequence[str], progress: Progress
+) -> list[T]:
+    """Results for every number: one stage each for a few datasets, one for all, in threads, for more."""
+    if len(names) > FEW_DATASETS:
+        with progress.stage(f"{what} of {len(numbers)} datasets"):
+            return in_threads(work, numbers)
+    out = []
+    for i in numbers:
+        with progress.stage(f"{what} of {names[i]}"):
+            out.append(work(i))
+    return out
 
 
 def _best_parent(
@@ -298,33 +311,32 @@ def _warn(pairs: Sequence[tuple[str, str, Significance]]) -> None:
         Names of the two datasets of every pair, and its test.
     """
     said = []
-    untested = [f"{one} and {other}" for one, other, test in pairs if not test.tested]
-    chance = [f"{one} and {other} ({test})" for one, other, test in pairs if test.by_chance]
     opposed = [f"{one} and {other}" for one, other, test in pairs if test.opposed]
-    if untested:
-        test = next(test for _, _, test in pairs if not test.tested)
-        said.append(
-            f"whether the alignment of {_listed(untested)} is better than chance was {test}. Check whether "
-            "rows of known groups come together"
-        )
-    if chance:
-        said.append(
-            f"the alignment of {_listed(chance)} is no better than chance: wrongly paired features agree as "
-            "well. Check that the columns of signals mean the same in every dataset (those of two separate "
-            "PCAs or SVDs do not) and are in the same order, that they vary, and that the datasets overlap"
-        )
+    for one, other, test in pairs:
+        where = "" if len(pairs) == 1 else f" of {one} and {other}"
+        if not test.tested:
+            said.append(
+                f"whether the alignment{where} is better than chance was {test}. Check whether rows of known "
+                "groups come together"
+            )
+        elif test.by_chance:
+            said.append(
+                f"the alignment{where} is no better than chance ({test}): wrongly paired features agree as "
+                "well. Check that the columns of signals mean the same in every dataset (those of two "
+                "separate PCAs or SVDs do not) and are in the same order, that they vary, and that the "
+                "datasets overlap"
+            )
+    if len(said) > FEW_DATASETS:
+        said = [
+            *said[:FEW_DATASETS],
+            f"{len(said) - FEW_DATASETS} more alignments are doubtful in the same way",
+        ]
     if opposed:
         said.append(
-            f"columns of {_listed(opposed)} seem to go opposite ways: they have the same correlations with "
+            f"columns of {'; '.join(opposed)} seem to go opposite ways: they have the same correlations with "
             "each other in both datasets, but the opposite skewness. If large values in one dataset mean "
             "small values in the other (Ct values and counts, methylation and expression), negate its "
             "columns and fit again"
         )
     for text in said:
         warnings.warn(text, AlignmentWarning, stacklevel=4)
-
-
-def _listed(names: Sequence[str], most: int = 3) -> str:
-    """A few names, and how many more there are."""
-    more = f"; and {len(names) - most} more" if len(names) > most else ""
-    return "; ".join(names[:most]) + more

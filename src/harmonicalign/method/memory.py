@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from harmonicalign.method.config import DEFAULT
@@ -25,6 +25,9 @@ _JOINT_ROW = 4600
 _PLANE_ROW = 2300
 """Default method, per row in the projection onto tangent planes: original coordinates, neighbourhoods."""
 
+_SIGNAL = 24
+"""Default method, per landmark and signal: the signals of both sides, and what is made of them."""
+
 _PER_PAIR_KEPT, _PER_PAIR_BUILT = 8, 18
 """Published method, up to 10,000 rows: bytes per pair of rows of a kernel that is kept, or being built."""
 
@@ -34,10 +37,19 @@ _PER_NEIGHBOUR = 64
 _PCA_WIDTH = 50
 
 _CGROUPS = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+    (Path("/sys/fs/cgroup"), "", "memory.max", "memory.current", "inactive_file"),
+    (
+        Path("/sys/fs/cgroup/memory"),
+        "memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        "total_inactive_file",
+    ),
 )
-"""Files with the memory limit and the memory used in a container, for both versions of control groups."""
+"""Control groups, versions 2 and 1: root, controller, files with the limit and with the memory used, and the
+part of the latter that the system gives back when asked."""
+
+_MEMBERSHIP = Path("/proc/self/cgroup")
 
 
 class NotEnoughMemoryError(MemoryError):
@@ -84,7 +96,7 @@ def planned_bytes(
     )
     spectra = sum(8 * k * min(size, n_landmarks) for size, k in zip(sizes, n_harmonics, strict=True))
     rows = n * (_JOINT_ROW + (_PLANE_ROW if n <= DEFAULT.tangent_rows else 0)) + beyond
-    return max(_LEAST, _BUFFERS + rows + 3 * spectra + 16 * landmarks * n_signals)
+    return max(_LEAST, _BUFFERS + rows + 3 * spectra + _SIGNAL * landmarks * n_signals)
 
 
 def _paper_bytes(
@@ -109,7 +121,7 @@ def _paper_bytes(
 
 def available_bytes() -> int | None:
     """Bytes available to this process: free memory, within the limits of its container; None if unknown."""
-    limits = (_free_memory(), *map(_container, _CGROUPS), _address_space())
+    limits = (_free_memory(), *_containers(), _address_space())
     known = [limit for limit in limits if limit is not None]
     return max(0, min(known)) if known else None
 
@@ -127,12 +139,36 @@ def _free_memory() -> int | None:
         return None
 
 
-def _container(files: tuple[str, str]) -> int | None:
+def _containers() -> list[int | None]:
+    """Bytes left in every control group that this process is in, from its own to the root's."""
     try:
-        limit, used = (Path(file).read_text(encoding="ascii").strip() for file in files)
-        return int(limit) - int(used)
+        lines = [line.split(":", 2) for line in _MEMBERSHIP.read_text(encoding="utf-8").splitlines()]
+    except OSError:
+        lines = []
+    left = []
+    for root, controller, *files in _CGROUPS:
+        mine = [line[2] for line in lines if len(line) == 3 and controller in line[1].split(",")]
+        own = mine[0] if mine else "/"
+        group = PurePosixPath(own.strip("/"))
+        # Inside a container the path may be the host's; groups that cannot be seen from here are left out.
+        folders = [root / group, *(root / above for above in group.parents)]
+        left += [_room(folder, *files) for folder in dict.fromkeys(folders)]
+    return left
+
+
+def _room(folder: Path, limit: str, used: str, given_back: str) -> int | None:
+    """Bytes left in a control group; None if it is none or has no limit."""
+    try:
+        most, taken = (int((folder / file).read_text(encoding="ascii")) for file in (limit, used))
     except (OSError, ValueError):  # no such group, or "max", which is no limit
         return None
+    try:
+        # Files that were read lately count as used, but make room.
+        lines = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+        taken -= next((int(line.split()[1]) for line in lines if line.split()[0] == given_back), 0)
+    except (OSError, ValueError, IndexError):
+        pass
+    return most - taken
 
 
 def _address_space() -> int | None:

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from harmonicalign._typing import Array, ArrayLike, Labels, Matrix, MatrixLike
 from harmonicalign.inputs.blocks import blocks, neighbour_blocks
+from harmonicalign.inputs.names import refuse_other_orders
 from harmonicalign.inputs.validate import check_integer, check_rows
 
 __all__ = [
@@ -33,6 +34,7 @@ def dense(name: str, x: MatrixLike) -> Array:
 
 def of_one_width(name: str, x: MatrixLike, other: str, y: MatrixLike) -> tuple[Array, Array]:
     """Dense rows of two datasets in one space."""
+    refuse_other_orders(f"{name} and {other}", [x, y])
     x, y = dense(name, x), dense(other, y)
     if x.shape[1] != y.shape[1]:
         raise ValueError(

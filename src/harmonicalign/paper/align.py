@@ -18,6 +18,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
+from harmonicalign.inputs.names import refuse_other_orders
 from harmonicalign.inputs.validate import check_data, check_integer
 from harmonicalign.paper.bands import bandlimiting_weights
 from harmonicalign.paper.harmonics import Harmonics
@@ -154,6 +155,7 @@ def align(
     alignment
         The correlation and the rotation ``T`` that takes coordinates of x to those of y.
     """
+    refuse_other_orders("x and y", [x, y])
     x, y = check_data("x", x), check_data("y", y)
     if x.shape[1] != y.shape[1]:
         raise ValueError(
@@ -228,6 +230,7 @@ def multi_align(
         raise ValueError(f"{len(harmonics)} datasets have harmonics but {len(signals)} have signals")
     if not harmonics:
         raise ValueError("harmonics is empty; give at least one dataset")
+    refuse_other_orders("signals", signals)
     checked = [check_data(f"signals[{i}]", s) for i, s in enumerate(signals)]
     widths = sorted({s.shape[1] for s in checked})
     if len(widths) > 1:
@@ -261,6 +264,7 @@ def joint_signal_basis(signals: Sequence[Any], rank: int | None = None, random_s
     """
     from sklearn.utils.extmath import randomized_svd
 
+    refuse_other_orders("signals", signals)
     checked = [check_data(f"signals[{i}]", s) for i, s in enumerate(signals)]
     d = checked[0].shape[1]
     most = min(d, sum(s.shape[0] for s in checked))

@@ -57,6 +57,8 @@ def reduce_rows(x: Any, n_components: int | None, random_state: Any = 0) -> tupl
     if n_components is None or n_components >= min(n, d):
         reduction = Reduction(mean=np.zeros(d), axes=None, variances=np.empty(0))
         return reduction, reduction.apply(x)
+    if n_components == n - 1 < d:
+        return _all_components(x)
     from sklearn.decomposition import PCA
 
     solver = "covariance_eigh" if d <= 1500 and n >= d else "arpack" if sp.issparse(x) else "randomized"
@@ -69,6 +71,18 @@ def reduce_rows(x: Any, n_components: int | None, random_state: Any = 0) -> tupl
             # Lanczos' iteration cannot start on a matrix without variance.
             pca.set_params(svd_solver="full").fit(x.toarray())
     reduction = Reduction(mean=pca.mean_, axes=pca.components_.T, variances=pca.explained_variance_)
+    return reduction, reduction.apply(x)
+
+
+def _all_components(x: Any) -> tuple[Reduction, Array]:
+    """All components of few rows with many columns: a decomposition no larger than the rows."""
+    rows = np.asarray(x.toarray() if sp.issparse(x) else x)
+    n, mean = len(rows), rows.mean(axis=0)
+    _, values, axes = scipy.linalg.svd(rows - mean, full_matrices=False)
+    # Of n centred rows one component never varies.
+    axes = axes[: n - 1]
+    flips = np.sign(axes[np.arange(n - 1), np.abs(axes).argmax(axis=1)])
+    reduction = Reduction(mean, (axes * flips[:, None]).T, values[: n - 1] ** 2 / (n - 1))
     return reduction, reduction.apply(x)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,18 +10,24 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Labels, Matrix, MatrixLike
+from harmonicalign.inputs.frames import layout_of, names_of, numbers_of, opened
+from harmonicalign.inputs.labels import is_missing, label_objects
+from harmonicalign.inputs.names import columns_like
 from harmonicalign.inputs.validate import check_rows
 
 __all__ = [
     "UNASSIGNED",
     "coordinates",
     "encoded",
+    "hold_values",
     "label_list",
     "named",
     "same_width",
     "stacked",
     "value_columns",
 ]
+
+logger = logging.getLogger("harmonicalign")
 
 
 UNASSIGNED = "unassigned"
@@ -81,21 +88,15 @@ def _length(part: object) -> int | None:
 
 
 def label_list(part: Labels) -> list[object]:
-    """Labels of one source as a list of plain Python objects."""
-    if isinstance(part, list | tuple):
-        return [v.item() if isinstance(v, np.generic) else v for v in part]
-    array = np.asarray(part)
-    if array.ndim != 1:
-        raise ValueError(f"labels has shape {array.shape}; pass one label per row, not a table")
-    return list(array.tolist())
+    """Labels of one source as a list of plain Python objects; unlabelled rows are mentioned in the log."""
+    items = label_objects("labels", part)
+    if lost := sum(is_missing(item) for item in items if item is not None):
+        logger.warning("labels: %d of %d rows hold NaN, NA or NaT and count as unlabelled", lost, len(items))
+    return items
 
 
 def _missing(label: object) -> bool:
-    if label is None or type(label).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(label, str):
-        return not label.strip() or label == UNASSIGNED
-    return isinstance(label, float) and label != label
+    return is_missing(label) or (isinstance(label, str) and (not label.strip() or label == UNASSIGNED))
 
 
 def encoded(labels: Sequence[object], n: int) -> tuple[Array, Array]:
@@ -139,15 +140,84 @@ def named(classes: Array, best: Array, unsure: Array | None) -> Array:
     return np.asarray(labels)
 
 
+def hold_values(names: Sequence[object], parts: Sequence[Any], threshold: float | None = None) -> bool:
+    """Whether all sources have values (floating-point numbers) rather than labels; a mixture is refused.
+
+    A threshold serves labels and is refused beside values.
+    """
+    kinds = [_is_floating(part) for part in parts]
+    if not kinds:
+        raise ValueError("labels is empty; pass the labels of at least one dataset")
+    if any(kinds) and not all(kinds):
+        raise ValueError(
+            f"labels of {names[kinds.index(True)]!r} are values (floating-point numbers), but those of "
+            f"{names[kinds.index(False)]!r} are labels; pass labels (text or whole numbers) or values for all"
+        )
+    if all(kinds) and threshold is not None:
+        raise ValueError(
+            "threshold serves labels, but these are values (floating-point numbers), which have a spread; "
+            "drop threshold, or pass labels as text or whole numbers"
+        )
+    if all(kinds) and all(_looks_like_codes(part) for part in parts):
+        logger.warning(
+            "labels are floating-point numbers and are transferred as values, although all are whole; if "
+            "they are classes, pass whole numbers or text (pandas makes numbers with gaps floating-point: "
+            'labels.astype("Int64") undoes that)'
+        )
+    return all(kinds)
+
+
+def _is_floating(part: Any) -> bool:
+    """Whether an argument holds floating-point numbers, of whatever library it is."""
+    if isinstance(part, list | tuple):
+        known = [item for item in part if not is_missing(item)]
+        if len(known) < len(part) and not any(isinstance(item, float | np.floating) for item in known):
+            return False  # NaN among whole numbers or text: labels, some of them missing
+        return bool(known) and np.asarray(known).dtype.kind == "f"
+    part = opened(part)
+    if layout_of(part).names is not None:
+        return bool(np.asarray(numbers_of("values", part)).dtype.kind == "f")
+    kind = getattr(getattr(part, "dtype", None), "kind", None)
+    if kind is None and hasattr(part, "to_numpy"):
+        return str(getattr(part, "dtype", getattr(part, "type", ""))).lower().startswith(("float", "double"))
+    return bool((np.asarray(part).dtype.kind if kind is None else kind) == "f")
+
+
+def _looks_like_codes(part: Any) -> bool:
+    """Whether numbers are whole and recur as labels do, with gaps among them."""
+    if sp.issparse(part) or np.ndim(part) != 1:
+        return False
+    values = _plain_values(part)
+    known = values[~np.isnan(values)]
+    return bool(
+        0 < len(known) < len(values)
+        and (known == np.round(known)).all()
+        and 2 * len(np.unique(known)) <= len(known)
+    )
+
+
+def _plain_values(part: Any) -> Array:
+    """Values as numbers, NaN where they are missing."""
+    if sp.issparse(part):
+        part = part.toarray()
+    part = numbers_of("values", part)
+    if isinstance(part, np.ma.MaskedArray):
+        part = np.ma.filled(part.astype(np.float64), np.nan)
+    if hasattr(part, "to_numpy") and str(getattr(part, "dtype", ""))[:1].isupper():  # may hold NA
+        part = [np.nan if is_missing(item) else item for item in part.to_list()]
+    if np.asarray(part).dtype.kind in "Mm":
+        raise ValueError("values are dates or times; turn them into numbers, such as days, first")
+    try:
+        return np.asarray(part, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"values must be numbers ({error}); use transfer_labels for labels") from error
+
+
 def value_columns(parts: Sequence[Matrix], n: int) -> tuple[Array, bool]:
     """Values of all sources as columns, and whether they were given as one-dimensional arrays."""
     tables = []
-    for part in parts:
-        part = part.toarray() if sp.issparse(part) else part
-        try:
-            table = np.asarray(part, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"values must be numbers ({error}); use transfer_labels for labels") from error
+    for part in _same_columns(parts):
+        table = _plain_values(part)
         if table.ndim > 2 or np.isinf(table).any():
             problem = f"shape {table.shape}" if table.ndim > 2 else "infinite entries"
             raise ValueError(f"values has {problem}; pass finite numbers, one or several columns of them")
@@ -163,3 +233,15 @@ def value_columns(parts: Sequence[Matrix], n: int) -> tuple[Array, bool]:
         which = f"column {empty[0]} is missing in all rows" if columns.shape[1] else "there is no column"
         raise ValueError(f"values: {which}; there is nothing to transfer")
     return columns, flat
+
+
+def _same_columns(parts: Sequence[Any]) -> Sequence[Any]:
+    """Values of all sources with columns in the order of the first, where they have names."""
+    names = [names_of(part) for part in parts]
+    if names[0] is None or any(n is None or sorted(n) != sorted(names[0]) for n in names):
+        if any(n is not None for n in names) and len(parts) > 1:
+            raise ValueError(
+                "values of the sources have different columns, or only some have names; pass the same columns"
+            )
+        return parts
+    return [columns_like("values", part, None, names[0], f"source {i}") for i, part in enumerate(parts)]

@@ -21,6 +21,8 @@ from sklearn.cluster import KMeans
 
 from harmonicalign._typing import Array, Matrix, MatrixLike, RandomState
 from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.threads import owned
+from harmonicalign.inputs.names import refuse_other_orders
 from harmonicalign.inputs.validate import check_data, check_integer, random_state_from
 from harmonicalign.uses.smooth import check_coordinates, row_trust
 
@@ -46,6 +48,7 @@ _LEAST_WEIGHT = 0.05
 """Minimum weight of a row, because confidence is also low in a dense region next to a sparse one."""
 
 
+@owned()
 def correct(
     signals: Sequence[MatrixLike],
     coordinates: Sequence[Array],
@@ -88,6 +91,7 @@ def correct(
     corrected
         One matrix per dataset: dense arrays, or CSR with the pattern of the input.
     """
+    refuse_other_orders("signals", signals)
     matrices = [check_data(f"signals[{i}]", s) for i, s in enumerate(signals)]
     # Values of a reference in double precision may overflow in single precision.
     matrices = [m.astype(np.result_type(*(m.dtype for m in matrices)), copy=False) for m in matrices]

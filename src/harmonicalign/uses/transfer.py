@@ -22,6 +22,7 @@ import numpy as np
 
 from harmonicalign._typing import Array, ArrayLike, Labels, MatrixLike, RandomState
 from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.threads import owned
 from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
 from harmonicalign.uses.calibration import calibrated, calibrated_spread, held_out, log_votes
 from harmonicalign.uses.checks import (
@@ -90,6 +91,7 @@ class ValueTransfer:
     spread: Array
 
 
+@owned()
 def transfer_labels(
     source: MatrixLike | Sequence[MatrixLike],
     labels: Labels | Sequence[Labels],
@@ -185,6 +187,7 @@ def transfer_labels(
     )
 
 
+@owned()
 def transfer_values(
     source: MatrixLike | Sequence[MatrixLike],
     values: MatrixLike | Sequence[MatrixLike],

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harmonicalign.adapters.cli._inputs import parameters, read_table
-from harmonicalign.adapters.cli._session import NOT_ALIGNED, Session
+from harmonicalign.adapters.cli._inputs import Source, dataset_names, parameters, plain_names, read_table
+from harmonicalign.adapters.cli._preflight import Preflight, examine, normalized_layer
+from harmonicalign.adapters.cli._results import is_annotated
+from harmonicalign.adapters.cli._session import Session
 from harmonicalign.adapters.cli._stages import fit_plan
 from harmonicalign.engines.devices import resolve
 
-__all__ = ["Fit", "load_model", "n_datasets", "significance", "told"]
+__all__ = ["Fit", "aligned", "load_model", "n_datasets"]
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class Fit:
     use_rep: str | None = None
     layer: str | None = None
     n_vars: str | None = None
-    normalize: bool = False
+    normalize: Sequence[str] | None = None
     links: Path | None = None
     peaks: str | None = None
     genes: Path | None = None
@@ -33,14 +35,13 @@ class Fit:
     seed: int = 0
     method: str = "refined"
     params: Sequence[str] | None = None
+    arcsinh: float | None = None
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `harmonicalign.scverse.align`, checked before anything is read."""
         out: dict[str, Any] = {
             "batch_key": self.batch_key,
             "use_rep": self.use_rep,
-            "layer": self.layer,
-            "normalize": self.normalize,
             "key_added": self.key_added,
             "random_state": self.seed,
             **parameters(self.params, self.method),
@@ -61,12 +62,47 @@ class Fit:
             out["device"] = self.device
         return out
 
-    def run(self, run: Session, data: Any, options: dict[str, Any]) -> Any:
+    def preflight(self, data: Any, inputs: Sequence[Source]) -> Preflight:
+        """What the data hold, and what will be done with them."""
+        names = dataset_names(data, self.batch_key, self.key_added)
+        plain = names if self.arcsinh is not None else plain_names(inputs, names)
+        return examine(
+            data,
+            batch_key=self.batch_key,
+            layer=self.layer,
+            normalize=self.normalize,
+            linked=self.links is not None or self.peaks is not None,
+            plain=plain,
+            anchored=self.anchors is not None,
+        )
+
+    def say_preflight(self, run: Session, data: Any, inputs: Sequence[Source]) -> Preflight:
+        """The same, said aloud and kept for the result."""
+        seen = self.preflight(data, inputs)
+        run.preflight = seen.summary()
+        for text in seen.plan:
+            run.remark(text)
+        for text in seen.warnings:
+            run.warn(text)
+        return seen
+
+    def run(self, run: Session, data: Any, options: dict[str, Any], inputs: Sequence[Source]) -> Any:
         """Align; the data get the results, and the model is returned."""
         from harmonicalign.adapters import scverse
 
         run.stages.expect_first(fit_plan(n_datasets(data, self.batch_key), self.method))
-        return scverse.align(data, **options)
+        seen = self.say_preflight(run, data, inputs)
+        reading = {"layer": self.layer, **self._normalization(run, data, seen)}
+        return scverse.align(data, **options, **reading)
+
+    def _normalization(self, run: Session, data: Any, seen: Preflight) -> dict[str, Any]:
+        """What to normalise, in the terms of `align`."""
+        if isinstance(data, dict) or hasattr(data, "mod") or len(seen.normalize) in (0, len(seen.datasets)):
+            some = 0 < len(seen.normalize) < len(seen.datasets)
+            return {"normalize": seen.normalize if some else bool(seen.normalize)}
+        layer = normalized_layer(data, self.batch_key, self.layer, seen.normalize)
+        run.remark(f"some batches hold counts and others do not; layer {layer!r} has all as logarithms")
+        return {"normalize": False, "layer": layer}
 
 
 def load_model(path: Path) -> Any:
@@ -87,21 +123,16 @@ def n_datasets(data: Any, batch_key: str | None) -> int:
     return int(data.obs[batch_key].nunique()) if batch_key in data.obs else 1
 
 
-def significance(run: Session, model: Any, strict: bool) -> dict[str, Any]:
-    """Significance for the result; with `strict` it determines the exit code."""
-    test = getattr(model, "significance_", None)
-    if test is None:
-        return {"aligned": None}
-    aligned = not (test.by_chance or test.opposed) if test.tested else None
-    if strict and not aligned:
-        run.exit_code = NOT_ALIGNED
-    return {"aligned": aligned, "significance": test.summary()}
-
-
-def told(model: Any) -> str:
-    """The verdict in words."""
-    test = getattr(model, "significance_", None)
-    if test is None:
-        return "aligned by the published method, which has no test of significance"
-    verdict = "NOT aligned: no better than chance" if test.by_chance else "aligned"
-    return f"{'probably NOT aligned' if test.opposed else verdict} ({test})"
+def aligned(
+    run: Session, fit: Fit, data: Any, inputs: Sequence[Source], model_file: Path | None
+) -> tuple[Any, Any]:
+    """The data with an alignment in it, and its model: as saved, or fitted now."""
+    if model_file is None:
+        return data, fit.run(run, data, fit.options(), inputs)
+    model = load_model(model_file)
+    if not is_annotated(data, fit.key_added):
+        raise ValueError(
+            f"--model goes with data that align wrote, and the inputs have no uns[{fit.key_added!r}]; "
+            "give that file, drop --model to align anew, or place new cells with: harmonicalign map"
+        )
+    return data, model

@@ -21,6 +21,7 @@ __all__ = [
     "dataset_names",
     "load",
     "parameters",
+    "plain_names",
     "read_table",
     "reading_plan",
     "sources",
@@ -77,7 +78,7 @@ def stem(path: Path) -> str:
         for suffix in sorted(known.suffixes, key=len, reverse=True):
             if suffix and path.name.lower().endswith(suffix) and len(path.name) > len(suffix):
                 return path.name[: -len(suffix)]
-    return path.resolve().name if path.is_dir() else path.stem
+    return path.absolute().name if path.is_dir() and path.name not in ("", "..") else path.resolve().stem
 
 
 def _unique(names: list[str], found: Sequence[Source]) -> list[str]:
@@ -105,6 +106,8 @@ def load(
     transpose: bool = False,
     arcsinh: float | None = None,
     alignment: str | None = None,
+    var_key: str | None = None,
+    alone: bool = False,
 ) -> Any:
     """Read inputs into what `harmonicalign.scverse` takes.
 
@@ -120,6 +123,10 @@ def load(
         As for `harmonicalign.io.read`; `backed`, `obs` and `transpose` apply to formats that support them.
     alignment
         Name of results that `align` left: data that have them need no `batch_key`.
+    var_key
+        Column of var that takes the place of the names of the features.
+    alone
+        Return one input as it is, without asking for its datasets.
 
     Returns
     -------
@@ -141,6 +148,8 @@ def load(
                 transpose=transpose and table,
                 arcsinh=arcsinh,
             )
+    if var_key is not None:
+        _name_by(run, data, var_key)
     if len(inputs) > 1:
         whole = [s for s in inputs if hasattr(data[s.name], "mod")]
         if whole:
@@ -150,6 +159,8 @@ def load(
             )
         return data
     only = data[inputs[0].name]
+    if alone:
+        return only
     if hasattr(only, "mod"):
         if batch_key is not None:
             raise ValueError(f"--batch-key goes with one AnnData, and {inputs[0].path} is a MuData; drop it")
@@ -161,6 +172,48 @@ def load(
             f"({inputs[0].path} has {columns}); or give two or more inputs"
         )
     return only
+
+
+def plain_names(inputs: Sequence[Source], names: Sequence[str]) -> list[str]:
+    """Datasets whose whole numbers are not counts of molecules: matrices without names, and cytometry.
+
+    Parameters
+    ----------
+    inputs
+        The files.
+    names
+        Names of the datasets in them, one for each file or all in one.
+    """
+    plain = [io.find_format(s.path).name in ("npy", "fcs") for s in inputs]
+    if len(inputs) == 1:
+        return list(names) if plain[0] else []
+    return [name for name, one in zip(names, plain, strict=True) if one]
+
+
+def _name_by(run: Session, data: dict[str, Any], column: str) -> None:
+    """Features named by a column of var; the names that were there go to var["feature_name"]."""
+    from harmonicalign.adapters.scverse._data import unknown
+
+    parts = {
+        name if key is None else f"{name}, {key}": part
+        for name, one in data.items()
+        for key, part in (one.mod.items() if hasattr(one, "mod") else [(None, one)])
+    }
+    if not any(column in part.var for part in parts.values()):
+        raise unknown("--var-key: var", column, dict.fromkeys(c for p in parts.values() for c in p.var))
+    for name, part in parts.items():
+        if column not in part.var:
+            run.remark(f"{name} has no var[{column!r}]: its features keep their names")
+            continue
+        values = part.var[column]
+        if values.isna().any():
+            raise ValueError(
+                f"--var-key: var[{column!r}] of {name} has no value for {int(values.isna().sum())} features; "
+                "fill it, or drop those features"
+            )
+        if "feature_name" not in part.var:
+            part.var["feature_name"] = part.var_names.astype(str)
+        part.var_names = [str(v) for v in values]
 
 
 def check_column(data: Any, column: str | None, option: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +23,6 @@ __all__ = [
     "joined",
     "keeps_everything",
     "labels_by_key",
-    "scores",
 ]
 
 
@@ -40,16 +39,36 @@ def beside(first: Path, ending: str) -> Path:
     return first.parent / f"{stem(first)}{ending}"
 
 
-def check_targets(targets: dict[str, Path], endings: dict[str, tuple[str, ...]], force: bool) -> None:
-    """Check early that all targets can be written."""
+def check_targets(
+    targets: dict[str, Path],
+    endings: dict[str, tuple[str, ...]],
+    force: bool,
+    inputs: Sequence[Path | None] = (),
+    overwrite_input: bool = False,
+) -> None:
+    """Check early that all targets can be written, and that none takes the place of an input unasked."""
     for option, path in targets.items():
         if option in endings and path.suffix not in endings[option]:
             raise ValueError(f"--{option} is {path}; its name must end in {' or '.join(endings[option])}")
+        for source in inputs:
+            if source is not None and not overwrite_input and _is_part_of(path, source):
+                raise ValueError(
+                    f"--{option} is {path}, which is the input {source}; choose another name, or replace "
+                    "the input with --force --overwrite-input"
+                )
         check_target(path, force=force, folder=_is_folder(path))
     places = [path.resolve() for path in targets.values()]
     for option, path in targets.items():
         if places.count(path.resolve()) > 1:
             raise ValueError(f"--{option} is {path}, where something else is to be written too")
+
+
+def _is_part_of(path: Path, source: Path) -> bool:
+    """Whether writing one would change the other: the same file by any link, or one inside the other."""
+    if path.exists() and source.exists() and path.samefile(source):
+        return True
+    one, other = path.resolve(), source.resolve()
+    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 class Writing:
@@ -97,7 +116,7 @@ class Writing:
 
 
 def _is_folder(path: Path) -> bool:
-    return path.suffix not in (".html", ".htm") and find_format(path).folder
+    return path.suffix not in (".html", ".htm", ".png", ".pdf", ".svg") and find_format(path).folder
 
 
 def is_annotated(data: Any, alignment: str) -> bool:
@@ -145,33 +164,17 @@ def coordinates(data: Any, model: Any, alignment: str) -> Any:
 def labels_by_key(data: Any, model: Any, alignment: str, column: str) -> dict[Any, Any]:
     """A column of obs in the order of the model's rows, by dataset; None for datasets without it."""
     from harmonicalign.adapters.scverse._placed import placed
+    from harmonicalign.adapters.scverse._uses import column_values, in_model
 
     held = placed(data, model, alignment)
     found: dict[Any, Any] = dict.fromkeys(model.keys_)
     for one in held:
         if column in one.part.adata.obs:
-            values = one.part.take(one.part.adata.obs[column])
-            if values.isna().all():
+            if one.part.take(one.part.adata.obs[column]).isna().all():
                 continue
-            labels = np.full(len(model.embedding_[one.number]), None, dtype=object)
-            labels[one.positions] = np.where(values.isna(), None, values.astype(object))
-            found[model.keys_[one.number]] = labels
+            found[model.keys_[one.number]] = in_model(one, column_values(one, column), model)
     if all(labels is None for labels in found.values()):
         raise ValueError(
             f"--labels: obs[{column!r}] has no value in any row of the model; name another column"
         )
     return found
-
-
-def scores(
-    data: Any, model: Any, alignment: str, known: dict[Any, Any] | None, column: str | None
-) -> dict[str, float]:
-    """Measures of the alignment; those of labels only if all have labels and two share one."""
-    from harmonicalign.adapters import scverse
-
-    comparable = known is not None and all(labels is not None for labels in known.values())
-    if comparable and known is not None:
-        present = [{str(v) for v in labels if v is not None} for labels in known.values()]
-        comparable = any(a & b for i, a in enumerate(present) for b in present[:i])
-    found = scverse.score(data, model, column if comparable else None, alignment=alignment)
-    return {name: value for name, value in found.items() if name not in ("z", "p", "confidence")}

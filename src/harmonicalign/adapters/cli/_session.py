@@ -6,6 +6,7 @@ import json
 import logging
 import math
 import os
+import re
 import sys
 import time
 import traceback
@@ -20,6 +21,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._progress import listening
 from harmonicalign._version import __version__
 from harmonicalign.adapters.cli._stages import Stages
@@ -33,16 +35,24 @@ EXIT_CODES = {
     0: "done",
     UNEXPECTED: "unexpected error; --debug shows where",
     BAD_INPUT: "bad input, options or target: one sentence says which; nothing was written",
-    NOT_ALIGNED: "with --strict: finished, but the alignment was not shown to be better than chance",
+    NOT_ALIGNED: "with --strict: finished, but the verdict is not 'Aligned', or is in doubt",
     INTERRUPTED: "interrupted (Ctrl-C); no partial files are left",
 }
 
-_TERMS = {
-    "allow replacing it (force)": "replace it with --force",
-    "normalize=True": "--normalize",
-    "device='auto'": "--device auto",
-}
-"""Command line options and the corresponding Python parameters."""
+_TERMS = (
+    (r"allow replacing it \(force\)", "replace it with --force"),
+    (r"normalize=True", "--normalize all"),
+    (r"device='auto'", "--device auto"),
+    (r"anchors='obs_names'", "--anchors obs_names"),
+    (r"set its var_names to that column", "match by it with --var-key"),
+    (r"call var_names_make_unique\(\) first", "make them unique, or match by another column with --var-key"),
+    (r"(?<![\w\-\[.])(batch_key|use_rep|n_vars|key_added)\b", lambda m: "--" + m[1].replace("_", "-")),
+    (r"^methods names\b", "--method names"),
+    (r"^(method|device|links|peaks|genes|anchors|layer|normalize)"
+     r"(?= is\b| must be\b|:| needs\b| joins\b| names\b| expects\b)", r"--\1"),
+    (r"^([a-z]+(?:_[a-z]+)+)(?= is\b| must be\b)", r"--param \1"),
+)  # fmt: skip
+"""Command line options for the corresponding Python parameters, as patterns."""
 
 _INPUT_CHECKS = ("harmonicalign", "sklearn.utils")
 """Errors raised in these modules are input errors; all others are internal."""
@@ -61,6 +71,10 @@ class Session:
         Shows what is going on, on standard error.
     warned
         Warnings so far.
+    remarks
+        Those of them that the verdict repeats, because it does not say the same itself.
+    preflight
+        What the inputs held, once they were looked at.
     exit_code
         Exit code after success.
     """
@@ -71,6 +85,8 @@ class Session:
         self.output = Console(highlight=False, soft_wrap=True)
         self.stages = Stages(self.errors, quiet=quiet)
         self.warned: list[str] = []
+        self.remarks: list[str] = []
+        self.preflight: dict[str, Any] | None = None
         self.exit_code = 0
         self.started = time.perf_counter()
 
@@ -90,12 +106,23 @@ class Session:
             padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
             self.say("  " + "  ".join(padded).rstrip(), "bold" if i == 0 else "")
 
-    def warn(self, text: str) -> None:
-        """A warning, once."""
+    def remark(self, text: str) -> None:
+        """Something to know while the command runs."""
+        if not self.quiet:
+            self.stages.note(Text(text, style="dim"))
+
+    def warn(self, text: str, *, repeat: bool = True) -> None:
+        """A warning, once; with `repeat` the verdict says it again."""
         text = _in_terms_of_options(text)
         if text not in self.warned:
             self.warned.append(text)
+            if repeat:
+                self.remarks.append(text)
             self.stages.note(Text.assemble(("warning: ", "yellow bold"), text))
+
+    def problem(self, text: str) -> None:
+        """Something that makes an alignment impossible, where the command itself goes on."""
+        self.stages.note(Text.assemble(("problem: ", "red bold"), _in_terms_of_options(text)))
 
     def finish(self, **result: Any) -> None:
         """The result as JSON, if requested."""
@@ -103,10 +130,11 @@ class Session:
         if self.as_json:
             whole = {
                 "command": self.command,
-                "status": "ok",
+                "status": "error" if self.exit_code == BAD_INPUT else "ok",
                 "exit_code": self.exit_code,
                 "version": __version__,
                 **result,
+                **({} if self.preflight is None else {"preflight": self.preflight}),
                 "warnings": self.warned,
                 "seconds": round(time.perf_counter() - self.started, 3),
             }
@@ -166,8 +194,8 @@ def _judge(error: Exception) -> tuple[int, str]:
 
 
 def _in_terms_of_options(text: str) -> str:
-    for python, option in _TERMS.items():
-        text = text.replace(python, option)
+    for python, option in _TERMS:
+        text = re.sub(python, option, text)
     return text
 
 
@@ -201,7 +229,7 @@ def _listening(run: Session) -> Iterator[None]:
             def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
                 # Some libraries derive what they deprecate from UserWarning, or set filters of their own.
                 if run.debug or not issubclass(category, DeprecationWarning):
-                    run.warn(" ".join(str(message).split()))
+                    run.warn(" ".join(str(message).split()), repeat=category is not AlignmentWarning)
 
             warnings.showwarning = show
             yield

@@ -16,20 +16,16 @@ __all__ = ["Stages", "fit_plan"]
 
 Plan = Sequence[tuple[str, float]]
 
-_HUBS = 3
-"""Number of datasets with which every other one is aligned."""
-
 
 def fit_plan(n_datasets: int, method: str = "refined") -> Plan:
     """Stages of a fit in their order, with the share of the time that each takes, roughly."""
     if method == "paper" or n_datasets == 1:
         return [*[("graph", 1.0), ("harmonics", 2.0)] * n_datasets, ("alignment", 0.5)]
-    pairs = sum(max(0, n_datasets - 1 - rank) for rank in range(_HUBS))
     return [
         *[("harmonics", 1.0)] * n_datasets,
-        *[("alignment", 3.0)] * pairs,
-        ("joint space", 0.5),
-        ("joint map", 1.0 * n_datasets),
+        *[("alignment", 3.0)] * (n_datasets - 1),
+        ("joint space", 0.5 * n_datasets),
+        ("embedding", 0.2 * n_datasets),
     ]
 
 

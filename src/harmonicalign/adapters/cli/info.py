@@ -16,6 +16,7 @@ from harmonicalign._exceptions import ModelFileError
 from harmonicalign._version import __version__
 from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
+from harmonicalign.adapters.cli._contents import kind_of
 from harmonicalign.adapters.cli._inputs import Source, sources
 from harmonicalign.adapters.cli._session import Session, session
 from harmonicalign.adapters.io import FORMATS, DataFileError
@@ -25,6 +26,7 @@ __all__ = ["info"]
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "faiss-cpu", "anndata", "mudata", "zarr", "pyarrow", "flowio",
              "matplotlib", "torch", "dask", "scanpy", "harmonypy", "scanorama")  # fmt: skip
 _SHOWN = 8
+_MOST = 12
 
 
 def info(
@@ -48,7 +50,7 @@ def info(
             described.append(about)
             run.say(about["path"], "bold")
             for name, value in about.items():
-                if name != "path" and value not in (None, [], {}):
+                if name not in ("path", "significance") and value not in (None, [], {}):
                     run.say(f"  {name.replace('_', ' ')}: {_line(value)}")
         run.finish(files=described)
 
@@ -70,19 +72,31 @@ def describe(source: Source) -> dict[str, Any]:
 
 
 def _model(source: Source, model: Any) -> dict[str, Any]:
+    from harmonicalign.adapters.verdict import assess
+
+    fitted = model.fitted_.at_hand()
     rows = {str(key): len(z) for key, z in zip(model.keys_, model.embedding_, strict=True)}
     about: dict[str, Any] = {
         "path": str(source.path),
         "kind": "model",
+        "megabytes": round(source.path.stat().st_size / 1e6, 1),
         "method": model.method,
         "datasets": rows,
         "coordinates": int(model.embedding_[0].shape[1]),
-        "features": model.fitted_.inputs.signals[0].shape[1],
+        "features": fitted.inputs.signals[0].shape[1],
+        "feature_names": model.signal_names_,
+        "values": kind_of(fitted.inputs.signals[0][: min(300, rows[str(model.keys_[0])])]),
+        "takes_new_cells": model.signal_names_ is not None and model.method == "refined",
+        "contains": "the values of these features in all rows: share the file as you would share the data",
     }
-    if hasattr(model, "significance_"):
-        test = model.significance_
+    assessment = assess(model)
+    about["verdict"] = assessment.verdict.headline
+    about["scores"] = assessment.scores()
+    test = model.model_.significance
+    if test is not None:
         about["significance"] = test.summary()
-        about["features_selected"] = int(model.feature_selected_.sum())
+    if assessment.features is not None:
+        about["features_selected"] = int(assessment.features.selected.sum())
     defaults = type(model)().get_params()
     about["parameters"] = {
         k: v for k, v in model.get_params().items() if k != "method" and repr(v) != repr(defaults[k])
@@ -133,11 +147,12 @@ def _alignment(data: Any) -> dict[str, Any] | None:
     for key, value in data.uns.items():
         if isinstance(value, dict) and "connectivities_key" in value and "datasets" in value:
             test = value.get("significance", {})
-            return {
-                "key": key,
-                "datasets": [str(d) for d in value["datasets"]],
-                **{k: bool(v) if k in ("tested", "opposed") else float(v) for k, v in test.items()},
-            }
+            out: dict[str, Any] = {"key": key, "datasets": [str(d) for d in value["datasets"]]}
+            if test:
+                out["significance"] = {
+                    k: bool(v) if k in ("tested", "opposed") else float(v) for k, v in test.items()
+                }
+            return out
     return None
 
 
@@ -180,8 +195,21 @@ def _show_installation(run: Session, found: dict[str, Any]) -> None:
 
 
 def _line(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict) and "tested" in value:
+        return _test(value)
     if isinstance(value, dict):
-        return "; ".join(f"{k}: {_line(v)}" for k, v in value.items())
+        shown = [f"{k}: {_line(v)}" for k, v in list(value.items())[:_MOST]]
+        return "; ".join(shown) + (f"; … ({len(value) - _MOST} more)" if len(value) > _MOST else "")
     if isinstance(value, list):
         return ", ".join(map(str, value[:_SHOWN])) + (", …" if len(value) >= _SHOWN else "")
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _test(test: dict[str, Any]) -> str:
+    """The permutation test in words."""
+    if not test["tested"]:
+        return "not tested (too few features)"
+    ways = ", but columns run opposite ways" if test["opposed"] else ""
+    return f"z = {test['z']:.1f}, p = {test['p']:.2g}{ways}"

@@ -10,14 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from harmonicalign.adapters.cli import _options as options
+from harmonicalign.adapters.cli._fit import Fit
 from harmonicalign.adapters.cli._inputs import by_batch, load, reading_plan, sources
+from harmonicalign.adapters.cli._results import check_targets
 from harmonicalign.adapters.cli._session import Session, session
 from harmonicalign.adapters.cli._stages import fit_plan
 from harmonicalign.adapters.io import check_target, replacing
 
 __all__ = ["compare", "demo", "reproduce"]
 
-_COLUMNS = ("method", "accuracy", "mixing", "seconds", "p", "note")
+_COLUMNS = ("method", "label_agreement", "mixing", "mixing_within_labels", "seconds", "p", "verdict", "note")
 
 
 def _experiments() -> list[str]:
@@ -27,59 +29,111 @@ def _experiments() -> list[str]:
 
 
 def _compared() -> list[str]:
-    from harmonicalign.experiments._methods import names
+    from harmonicalign.experiments.compare import METHODS
 
-    return list(names())
+    return list(METHODS)
 
 
 def compare(
     files: Annotated[list[str], typer.Argument(help="Two or more inputs, or one with --batch-key.")],
     labels: Annotated[
-        str | None, typer.Option("--labels", "-l", help="Column of obs with labels to score by.")
+        str | None,
+        typer.Option("--labels", "-l", metavar="COLUMN", help="Column of obs with labels to score by."),
     ] = None,
     methods: Annotated[
         list[str] | None,
         typer.Option(
             "--method",
-            help="Method to run; may be repeated. By default all that are installed.",
+            metavar="NAME",
+            help="Method to run; may be repeated: none, mnn, harmony, scanorama, scvi, magan, wang, paper, "
+            "harmonicalign. By default all that are installed but for the three that take minutes (scvi, "
+            "magan, wang).",
             autocompletion=_compared,
         ),
     ] = None,
     neighbors: Annotated[
-        int, typer.Option("--neighbors", min=1, help="Neighbours that vote on a label.")
+        int, typer.Option("--neighbors", metavar="NUMBER", min=1, help="Neighbours that vote on a label.")
     ] = 5,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Table to write (.csv).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Table to write (.csv).")
+    ] = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option("--picture", metavar="FILE", help="Picture of all embeddings side by side (.png)."),
+    ] = None,
+    scib: Annotated[bool, typer.Option("--scib", help="Add metrics of scIB (needs scib-metrics).")] = False,
     batch_key: options.BatchKey = None,
+    var_key: options.VarKey = None,
     obs: options.ObsColumns = None,
     transpose: options.Transpose = False,
     arcsinh: options.Arcsinh = None,
+    n_vars: options.NVars = None,
+    normalize: options.Normalize = None,
     seed: options.Seed = 0,
     force: options.Force = False,
+    overwrite_input: options.OverwriteInput = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
     debug: options.Debug = False,
 ) -> None:
     """Align your data with several methods and score each.
 
-    All methods run at their defaults on the features that the inputs share. Single-cell
-    counts should be log-normalised.
+    All methods run at their defaults on the same features, chosen and normalised as align does.
+    label_agreement is the share of rows whose nearest rows of the other datasets have their label; mixing is
+    0 where datasets are separate and 1 where they mix as at random, among all rows and within labels; p and
+    verdict are those of align. The rest says what a method would need.
     """
     with session("compare", quiet=quiet, as_json=as_json, debug=debug) as run:
-        if out is not None:
-            check_target(out, force=force)
+        targets = {name: path for name, path in (("out", out), ("picture", picture)) if path is not None}
         inputs = sources(files)
+        check_targets(
+            targets, {"picture": (".png", ".pdf", ".svg")}, force, [s.path for s in inputs], overwrite_input
+        )
+        fit = Fit(batch_key=batch_key, n_vars=n_vars, normalize=normalize, arcsinh=arcsinh)
+        fit.options()
         run.stages.expect([*reading_plan(inputs), ("comparing", 5.0)])
-        data = load(run, inputs, batch_key=batch_key, obs=obs, transpose=transpose, arcsinh=arcsinh)
-        from harmonicalign.experiments import compare as compare_methods
-
-        with run.stages.stage("comparing"):
-            table = compare_methods(
-                by_batch(data, batch_key), labels, methods or None, n_neighbors=neighbors, random_state=seed
-            )
+        data = load(run, inputs, batch_key=batch_key, obs=obs, transpose=transpose, arcsinh=arcsinh,
+                    var_key=var_key)  # fmt: skip
+        seen = fit.say_preflight(run, data, inputs)
+        options_ = {
+            # Matrices without names of features stay as they are, where nothing is to be normalised.
+            "normalize": seen.normalize or False,
+            "n_vars": fit.options().get("n_vars"),
+            "n_neighbors": neighbors,
+            "random_state": seed,
+            "scib": scib,
+        }
+        table = _compare(run, by_batch(data, batch_key), (labels, methods or None), picture, force, options_)
         if out is not None:
             _write_rows(table, out, force)
-        run.table(table, _COLUMNS)
-        run.finish(table=table, out=out)
+        columns = dict.fromkeys([*_COLUMNS[:-1], *table[0], _COLUMNS[-1]])
+        shown = [c for c in columns if c != "columns" and any(line[c] not in (None, "") for line in table)]
+        run.table(table, shown)
+        for path in targets.values():
+            run.say(f"  wrote {path}")
+        run.finish(table=table, out=out, picture=picture)
+
+
+def _compare(
+    run: Session,
+    data: dict[str, Any],
+    what: tuple[str | None, list[str] | None],
+    picture: Path | None,
+    force: bool,
+    given: dict[str, Any],
+) -> list[dict[str, Any]]:
+    """The table, and the picture if one is wanted."""
+    from harmonicalign.experiments import compare as compare_methods
+
+    with run.stages.stage("comparing"):
+        if picture is None:
+            return compare_methods(data, *what, **given)
+        with replacing(picture, force=force) as temporary:
+            # The format follows from the ending, which a temporary name lacks.
+            named = temporary.with_name(f"{temporary.name}{picture.suffix}")
+            table = compare_methods(data, *what, **given, picture=named)
+            named.rename(temporary)
+            return table
 
 
 def reproduce(

@@ -13,6 +13,8 @@ from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
+from harmonicalign.inputs.frames import Layout
+from harmonicalign.inputs.names import columns_like
 from harmonicalign.inputs.parse import Inputs, position_of
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data
@@ -104,12 +106,22 @@ class DistributedAlignment:
 
     def place(self, i: int, X: Any, signals: Any = None) -> Any:
         """Rows of dataset i placed by the model: dask arrays block by block where they are, others here."""
+        names, whose = self.inputs.names, f"dataset {self.keys[i]!r}"
+        named = None if self.signals_given else names
+        if self.parameters.method_for(len(self.keys)) == "paper":
+            if signals is not None:
+                raise ValueError("signals are not used where method='paper' places rows; drop signals")
+            if is_dask(X):
+                return self.result.place(i, X)
+            rows = check_data("X", columns_like("X", X, named, named, whose))
+            return self.model.place(i, rows, rows)
         if signals is None and self.signals_given:
             raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
         if is_dask(X):
             return self.result.place(i, X, self.linked(i, X if signals is None else signals))
-        rows = check_data("X", X)
-        shared = rows if signals is None else check_data("signals", signals)
+        rows = check_data("X", columns_like("X", X, named, named, whose))
+        given = rows if signals is None else columns_like("signals", signals, names, names, whose)
+        shared = rows if signals is None else check_data("signals", given)
         return self.model.place(i, rows, self.linked(i, shared))
 
     def place_all(self, X: Any, signals: Any = None) -> NoReturn:
@@ -128,10 +140,14 @@ class DistributedAlignment:
         if self.links is not None:
             raise ValueError("in_memory needs signals that correspond column by column; this model has links")
         rows, signals = self.result.fetch_sample()
+        n, named = len(self.keys), Layout(self.inputs.names)
+        layouts = [Layout() if self.signals_given else named] * n
         form = self.inputs.form if self.inputs.form in ("list", "single") else "dict"
         return FittedAlignment(
             model=self.model,
-            inputs=Inputs(form, self.keys, [], rows, signals, None, [None] * len(self.keys)),
+            inputs=Inputs(
+                form, self.keys, [], rows, signals, self.inputs.names, [None] * n, layouts, [named] * n
+            ),
             embedding=tuple(self.model.coordinates()),
             settings=self.settings,
             timings=self.timings,

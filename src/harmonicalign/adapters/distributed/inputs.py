@@ -10,6 +10,8 @@ import numpy as np
 
 from harmonicalign._typing import Array
 from harmonicalign.adapters.distributed.blocks import as_blocks, is_dask, matching
+from harmonicalign.inputs.frames import names_of
+from harmonicalign.inputs.labels import batch_codes
 
 __all__ = ["LazyInputs", "holds_dask", "parse_lazy"]
 
@@ -30,6 +32,8 @@ class LazyInputs:
         Corresponding columns in the same form.
     batch
         For "stacked": the number of every row's dataset.
+    names
+        Names of the signals, where they were data frames.
     """
 
     form: str
@@ -37,6 +41,7 @@ class LazyInputs:
     matrices: list[Any]
     signals: list[Any]
     batch: Array | None
+    names: list[str] | None = None
 
     @property
     def shapes(self) -> list[tuple[int, int]]:
@@ -83,20 +88,17 @@ def parse_lazy(x: Any, batch: Any = None, signals: Any = None, *, corresponding:
         raise ValueError("batch goes with one stacked matrix, but X is already several datasets; drop it")
     if several and not len(x):
         raise ValueError("X holds no dataset; give at least one")
-    form, keys, codes = "single", [0], None
+    keys: list[Any] = [0]
+    form, codes = "single", None
     matrices = [x]
     if isinstance(x, Mapping):
         form, keys, matrices = "dict", list(x), list(x.values())
     elif several:
         form, keys, matrices = "list", list(range(len(x))), list(x)
     elif batch is not None:
-        labels, codes = np.unique(np.asarray(batch), return_inverse=True)
-        form, keys = "stacked", labels.tolist()
+        keys, codes = batch_codes("batch", batch, int(x.shape[0]), "X")
+        form = "stacked"
     blocks = [as_blocks(f"X[{i}]" if several else "X", m) for i, m in enumerate(matrices)]
-    if codes is not None and codes.shape != (blocks[0].shape[0],):
-        raise ValueError(
-            f"batch has shape {codes.shape}; expected a label for each of {blocks[0].shape[0]} rows"
-        )
     given: list[Any] = [None] * len(blocks)
     if signals is not None:
         if isinstance(signals, Mapping) != (form == "dict") or (form == "dict" and set(signals) != set(keys)):
@@ -106,6 +108,8 @@ def parse_lazy(x: Any, batch: Any = None, signals: Any = None, *, corresponding:
             raise ValueError(
                 f"signals has {len(given)} matrices for {len(blocks)} datasets; give one for each"
             )
+    compared = matrices if signals is None else given
+    names = _one_order([names_of(m) for m in compared]) if corresponding else None
     shared = [matching(f"signals[{i}]", g, b) for i, (g, b) in enumerate(zip(given, blocks, strict=True))]
     widths = [s.shape[1] for s in shared]
     if corresponding and len(set(widths)) > 1:
@@ -113,4 +117,14 @@ def parse_lazy(x: Any, batch: Any = None, signals: Any = None, *, corresponding:
             f"signals have {', '.join(map(str, widths))} columns; they must correspond column by column: "
             "pass signals=[…] with columns that mean the same in all datasets"
         )
-    return LazyInputs(form, keys, blocks, shared, codes)
+    return LazyInputs(form, keys, blocks, shared, codes, names)
+
+
+def _one_order(columns: list[list[str] | None]) -> list[str] | None:
+    """Names of the columns, which must be the same in all datasets: blocks are matched by position."""
+    if any(names != columns[0] for names in columns):
+        raise ValueError(
+            "with Dask, columns are matched by position, but those of the datasets have different names or "
+            "another order; select the same columns of each, for example y[x.columns]"
+        )
+    return columns[0]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
-import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harmonicalign._hidden import hidden_name, recover, remove, rename
 from harmonicalign._typing import PathLike
 from harmonicalign.adapters.io._errors import DataFileError, is_refusal, write_error
 
@@ -18,7 +17,14 @@ _OUR_FOLDERS = (".zgroup", "zarr.json", "matrix.mtx", "matrix.mtx.gz")
 """A folder is replaced only if it holds one of these, which mark it as data."""
 
 
-def check_target(path: PathLike, *, force: bool = False, folder: bool = False) -> Path:
+def check_target(
+    path: PathLike,
+    *,
+    force: bool = False,
+    folder: bool = False,
+    sources: Iterable[PathLike] = (),
+    over_sources: bool = False,
+) -> Path:
     """Refuse a target that could not be written, before a long computation starts.
 
     Parameters
@@ -29,6 +35,10 @@ def check_target(path: PathLike, *, force: bool = False, folder: bool = False) -
         Whether an existing target may be replaced.
     folder
         Whether a folder will be written rather than a file.
+    sources
+        Files and folders that the result is made of.
+    over_sources
+        Whether one of these may be replaced, which takes more than `force`.
 
     Returns
     -------
@@ -40,14 +50,17 @@ def check_target(path: PathLike, *, force: bool = False, folder: bool = False) -
     FileExistsError
         If something is there and `force` is not set.
     DataFileError
-        If the target is a folder where a file will be written or the other way round, or its
-        folder is read-only.
+        If the target is a folder where a file will be written or the other way round, its folder is
+        read-only, or it is one of the sources (also through a link), lies in one or holds one.
     """
     try:
         target = Path(os.path.realpath(path))
+        recover(target)
         exists = target.exists()
     except (OSError, ValueError) as error:
         raise write_error(Path(path), error) from error
+    if not over_sources:
+        _check_sources(path, target, sources)
     if exists:
         if folder != target.is_dir():
             found, wanted = ("a folder", "a file") if target.is_dir() else ("a file", "a folder")
@@ -66,11 +79,41 @@ def check_target(path: PathLike, *, force: bool = False, folder: bool = False) -
     return target
 
 
+def _check_sources(path: PathLike, target: Path, sources: Iterable[PathLike]) -> None:
+    """Refuse a target that is one of the sources, lies in one or holds one."""
+    for source in sources:
+        real = Path(os.path.realpath(source))
+        try:
+            same = real == target or os.path.samefile(real, target)
+        except OSError:  # one of them does not exist
+            same = False
+        if same:
+            what = "one of the inputs" + ("" if os.fspath(path) == os.fspath(source) else f", {source}")
+        elif real in target.parents:
+            what = f"a part of the input {source}"
+        elif target in real.parents:
+            what = f"a folder that holds the input {source}"
+        else:
+            continue
+        raise DataFileError(
+            f"{path} is {what}, which is not replaced; choose another name, or allow overwriting inputs "
+            "(over_sources)"
+        )
+
+
 @contextmanager
-def replacing(path: PathLike, *, force: bool = False, folder: bool = False) -> Iterator[Path]:
+def replacing(
+    path: PathLike,
+    *,
+    force: bool = False,
+    folder: bool = False,
+    sources: Iterable[PathLike] = (),
+    over_sources: bool = False,
+) -> Iterator[Path]:
     """A temporary name to write to, which is renamed to `path` if the block succeeds.
 
-    Otherwise, also on Ctrl-C, it is removed together with any folders made for it.
+    Otherwise, also on Ctrl-C, it is removed together with any folders made for it. What a process that was
+    killed left there is removed by the next one that writes to that folder.
 
     Parameters
     ----------
@@ -80,15 +123,16 @@ def replacing(path: PathLike, *, force: bool = False, folder: bool = False) -> I
         Replace an existing target.
     folder
         The block makes a folder rather than a file.
+    sources, over_sources
+        As for `check_target`.
 
     Yields
     ------
     temporary
         A path in the target's folder, with the target's ending, which does not exist yet.
     """
-    target = check_target(path, force=force, folder=folder)
-    # The target's name may leave no room for more letters, so only its ending is kept.
-    temporary = target.with_name(f".harmonicalign-{uuid.uuid4().hex[:16]}{_ending(target)}")
+    target = check_target(path, force=force, folder=folder, sources=sources, over_sources=over_sources)
+    temporary = hidden_name(target)
     made = _missing_folders(target.parent)
     try:
         try:
@@ -97,7 +141,7 @@ def replacing(path: PathLike, *, force: bool = False, folder: bool = False) -> I
             _sync(temporary)
             if target.exists() and not force:
                 raise FileExistsError(f"{path} has been made by somebody else meanwhile; it was left alone")
-            _rename(temporary, target)
+            rename(temporary, target)
         except DataFileError:
             raise
         except Exception as error:
@@ -106,17 +150,11 @@ def replacing(path: PathLike, *, force: bool = False, folder: bool = False) -> I
                 raise write_error(Path(path), error) from error
             raise
     except BaseException:
-        _remove(temporary)
+        remove(temporary)
         for created in made:
             if created.is_dir() and not any(created.iterdir()):
                 created.rmdir()
         raise
-
-
-def _ending(path: Path) -> str:
-    """Ending of a name that determines the format, such as .csv.gz."""
-    ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
-    return ending if len(ending) <= 20 else ""
 
 
 def _missing_folders(folder: Path) -> list[Path]:
@@ -133,25 +171,3 @@ def _sync(path: Path) -> None:
     if path.is_file():
         with path.open("rb") as handle:
             os.fsync(handle.fileno())
-
-
-def _rename(temporary: Path, target: Path) -> None:
-    if not temporary.is_dir() or not target.exists():
-        os.replace(temporary, target)
-        return
-    # A folder cannot replace one that is not empty: rename the old one first.
-    old = temporary.with_suffix(".old")
-    os.replace(target, old)
-    try:
-        os.replace(temporary, target)
-    except BaseException:
-        os.replace(old, target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)

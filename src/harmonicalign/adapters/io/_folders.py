@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 from collections.abc import Iterable, Sequence
 from inspect import signature
@@ -12,13 +11,17 @@ from typing import TYPE_CHECKING
 import scipy.sparse as sp
 
 from harmonicalign.adapters.io._errors import DataFileError
-from harmonicalign.adapters.io._limits import DEFLATE_RATIO, Metered, check_fits, packer
+from harmonicalign.adapters.io._limits import DEFLATE_RATIO, Metered, check_fits, check_text, packer
+from harmonicalign.adapters.io._tables import unpacked
 
 if TYPE_CHECKING:
     from anndata import AnnData
     from pandas import DataFrame
 
 __all__ = ["read_folder", "write_folder"]
+
+_HEADER_BYTES, _LINE_BYTES = 2**20, 200
+"""Most that the comments of a Matrix Market file take, and an entry on average."""
 
 
 def read_folder(path: Path) -> AnnData:
@@ -34,7 +37,7 @@ def read_folder(path: Path) -> AnnData:
     folder, prefix = matrix_file.parent, matrix_file.name.split("matrix.mtx")[0]
     barcodes = _table(_find(folder, (f"{prefix}barcodes.tsv",)))
     features = _table(_find(folder, (f"{prefix}features.tsv", f"{prefix}genes.tsv")))
-    rows, columns, entries = _size(matrix_file)
+    rows, columns, entries, header = _size(matrix_file)
     expected = (len(features), len(barcodes))
     if (rows, columns) != expected:
         raise DataFileError(
@@ -47,7 +50,10 @@ def read_folder(path: Path) -> AnnData:
     check_fits(matrix_file, 16 * entries)
     # Releases of scipy that have this argument warn if it is not given.
     kind = {"spmatrix": False} if "spmatrix" in signature(scipy.io.mmread).parameters else {}
-    matrix = sp.csr_matrix(scipy.io.mmread(matrix_file, **kind).T)
+    with unpacked(matrix_file) as stream:
+        # The parser keeps a line until it ends, however long it is.
+        metered = Metered(matrix_file, stream, header + _LINE_BYTES * (entries + 1))
+        matrix = sp.csr_matrix(scipy.io.mmread(io.BufferedReader(metered), **kind).T)
     symbols = features.iloc[:, 1] if features.shape[1] > 1 else features.iloc[:, 0]
     out = anndata.AnnData(X=matrix)
     out.obs_names, out.var_names = [str(v) for v in barcodes.iloc[:, 0]], [str(v) for v in symbols]
@@ -91,25 +97,31 @@ def _find(folder: Path, names: tuple[str, ...]) -> Path:
     raise DataFileError(f"{folder} holds no {' or '.join(names)} (or .gz of it); it holds {there}")
 
 
-def _size(file: Path) -> tuple[int, int, int]:
-    """Numbers of rows, columns and entries in the header of a Matrix Market file."""
-    with gzip.open(file, "rt") if file.suffix == ".gz" else file.open() as lines:
-        if not lines.readline().lower().startswith("%%matrixmarket matrix coordinate"):
+def _size(file: Path) -> tuple[int, int, int, int]:
+    """Numbers of rows, columns and entries in the header of a Matrix Market file, and the header's bytes."""
+    with unpacked(file) as lines:
+        line = lines.readline(_HEADER_BYTES)
+        if not line.lower().startswith(b"%%matrixmarket matrix coordinate"):
             raise DataFileError(f"{file} is not a sparse Matrix Market file")
-        for line in lines:
-            if line.strip() and not line.startswith("%"):
+        passed = len(line)
+        while line and passed < _HEADER_BYTES:
+            line = lines.readline(_HEADER_BYTES - passed)
+            passed += len(line)
+            if line.strip() and not line.startswith(b"%"):
                 rows, columns, entries = (int(number) for number in line.split())
-                return rows, columns, entries
+                return rows, columns, entries, passed
+    if passed >= _HEADER_BYTES:
+        raise DataFileError(f"{file} is damaged: its comments do not end")
     raise DataFileError(f"{file} is cut short: it does not say how large its matrix is")
 
 
 def _table(file: Path) -> DataFrame:
     import pandas as pd
 
-    with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as stream:
-        text = io.BufferedReader(Metered(file, stream)).read()
-    # Names such as "NA" and "null" are names; quotes are part of them.
-    return pd.read_csv(io.BytesIO(text), sep="\t", header=None, dtype=str, keep_default_na=False, quoting=3)
+    check_text(file, lambda: unpacked(file))
+    with unpacked(file) as stream:
+        # Names such as "NA" and "null" are names; quotes are part of them.
+        return pd.read_csv(stream, sep="\t", header=None, dtype=str, keep_default_na=False, quoting=3)
 
 
 def _write_lines(file: Path, rows: Iterable[Sequence[str]]) -> None:

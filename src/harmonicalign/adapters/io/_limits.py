@@ -4,46 +4,30 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from harmonicalign.adapters.io._errors import DataFileError
+from harmonicalign.method.memory import available_bytes
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["DEFLATE_RATIO", "Metered", "available_memory", "check_fits", "packer"]
+__all__ = ["DEFLATE_RATIO", "Metered", "check_fits", "check_growth", "check_text", "packer"]
 
 DEFLATE_RATIO = 1032
 """Maximum expansion by deflate, which zip and gzip use; a file that claims more is damaged."""
 
+_HARMLESS = 256 * 2**20
+"""Bytes to which any file may unpack."""
 
-def available_memory(
-    meminfo: Path = Path("/proc/meminfo"), ask: Callable[[str], int] | None = None
-) -> int | None:
-    """Bytes of memory available now; None if unknown.
+_FIELD_BYTES = 64
+"""Memory of a field of a table in pandas beside the text itself: 34 were measured for short numbers; names
+take more."""
 
-    Parameters
-    ----------
-    meminfo
-        File in which Linux lists the free memory.
-    ask
-        Looks up a system value by name; by default `os.sysconf`, which does not exist on Windows.
-    """
-    try:
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        ask = ask or os.sysconf
-        return ask("SC_PHYS_PAGES") * ask("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
+_CHUNK = 2**20
 
 
 def check_fits(path: Path, promised: int, hint: str = "", available: int | None = None) -> None:
@@ -58,9 +42,9 @@ def check_fits(path: Path, promised: int, hint: str = "", available: int | None 
     hint
         What else could be done.
     available
-        Bytes of free memory; by default what the system says.
+        Bytes of free memory; by default what there is within the limits of the container and the process.
     """
-    available = available_memory() if available is None else available
+    available = available_bytes() if available is None else available
     if available is not None and promised > available:
         raise DataFileError(
             f"{path} says it holds {_size(promised)}, and {_size(available)} of memory are free; "
@@ -68,13 +52,73 @@ def check_fits(path: Path, promised: int, hint: str = "", available: int | None 
         )
 
 
-class Metered(io.RawIOBase):
-    """A stream that stops at the size of the free memory; gzip does not give the size in advance."""
+def check_growth(path: Path, promised: int, stored: int) -> None:
+    """Refuse a file whose content is out of all proportion to its size, as no real data are.
 
-    def __init__(self, path: Path, stream: io.BufferedIOBase) -> None:
+    Parameters
+    ----------
+    path
+        The file.
+    promised
+        Bytes that it claims to hold.
+    stored
+        Bytes that it takes on the disk.
+    """
+    if promised > max(_HARMLESS, DEFLATE_RATIO * stored):
+        raise DataFileError(
+            f"{path} says it holds {_size(promised)} in {_size(stored)} on the disk, as real data never do; "
+            "if you know where it comes from, read it as trusted (trusted=True)"
+        )
+
+
+def check_text(path: Path, chunks: Callable[[], AbstractContextManager[IO[bytes]]]) -> None:
+    """Refuse a table of text that would not fit into memory, before it is parsed.
+
+    Parameters
+    ----------
+    path
+        The file, for its size and for messages.
+    chunks
+        Opens the text, unpacked; it is read through once, in small parts, unless even the worst text of that
+        size would fit.
+    """
+    available = available_bytes()
+    with path.open("rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    most = path.stat().st_size * (DEFLATE_RATIO if packed else 1)
+    if available is None or most * (1 + _FIELD_BYTES) <= available:
+        return
+    needed = 0
+    with chunks() as stream:
+        while part := stream.read(_CHUNK):
+            # No field without a separator or the end of a line beside it.
+            fields = sum(part.count(mark) for mark in b",;\t\n ")
+            needed += len(part) + _FIELD_BYTES * fields
+            if needed > available:
+                raise DataFileError(
+                    f"{path} unpacks to more than the {_size(available)} of free memory can hold as a table"
+                    if packed
+                    else f"{path} takes more than the {_size(available)} of free memory as a table"
+                )
+
+
+class Metered(io.RawIOBase):
+    """A stream that stops at a limit; gzip does not give the size in advance.
+
+    Parameters
+    ----------
+    path
+        The file, for messages.
+    stream
+        What to read from.
+    limit
+        Bytes that may pass; by default those of free memory.
+    """
+
+    def __init__(self, path: Path, stream: IO[bytes], limit: int | None = None) -> None:
         self.path, self.stream, self.passed = path, stream, 0
-        available = available_memory()
-        self.limit = float("inf") if available is None else available
+        limit = available_bytes() if limit is None else limit
+        self.limit = float("inf") if limit is None else limit
 
     def readable(self) -> bool:
         return True
@@ -85,9 +129,7 @@ class Metered(io.RawIOBase):
         room[: len(part)] = part
         self.passed += len(part)
         if self.passed > self.limit:
-            raise DataFileError(
-                f"{self.path} unpacks to more than the {_size(int(self.limit))} of free memory"
-            )
+            raise DataFileError(f"{self.path} unpacks to more than the {_size(self.limit)} it may have")
         return len(part)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._hidden import recover
 from harmonicalign._typing import PathLike
 from harmonicalign.adapters.io import _arrays, _cytometry, _folders, _scverse, _tables
 from harmonicalign.adapters.io._errors import DataFileError, missing, one_line, read_error
@@ -33,6 +34,7 @@ def read(
     obs: Sequence[str] = (),
     transpose: bool = False,
     arcsinh: float | None = None,
+    trusted: bool = False,
 ) -> AnnData | MuData:
     r"""Read a file or folder of data.
 
@@ -55,6 +57,9 @@ def read(
     arcsinh
         Replace the matrix by arcsinh(X / arcsinh), as is usual with 5 for mass cytometry and 150 for
         flow cytometry.
+    trusted
+        You know where the file comes from: follow its links to other files, and read it even if it holds more
+        than a thousand times its size. Otherwise such files (.h5ad, .h5mu, .zarr, .parquet) are refused.
 
     Returns
     -------
@@ -85,7 +90,11 @@ def read(
     except (OSError, ValueError) as error:
         raise DataFileError(f"{str(path)!r} is no path of a file: {one_line(error)}") from error
     if not exists:
-        raise FileNotFoundError(f"{path} does not exist{_nearest(path)}")
+        recover(path)
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist{_nearest(path)}")
+    if not (path.is_file() or path.is_dir()):
+        raise DataFileError(f"{path} is a pipe or a device, not a file; write what it gives to a file first")
     kind = find_format(path, format)
     _check_options(path, kind, key=key, backed=backed, obs=obs, transpose=transpose)
     try:
@@ -99,7 +108,7 @@ def read(
             warnings.filterwarnings("ignore", message=".* names are not unique")
             warnings.simplefilter("ignore", FutureWarning)
             warnings.filterwarnings("ignore", module="mudata", category=UserWarning)
-            data = _reader(kind.name, key, backed, obs, transpose)(path)
+            data = _reader(kind.name, key, backed, obs, transpose, trusted)(path)
     except (DataFileError, ImportError):
         raise
     except Exception as error:  # anything that a damaged or hostile file may raise
@@ -108,16 +117,16 @@ def read(
 
 
 def _reader(
-    name: str, key: str | None, backed: bool, obs: Sequence[str], transpose: bool
+    name: str, key: str | None, backed: bool, obs: Sequence[str], transpose: bool, trusted: bool
 ) -> Callable[[Path], AnnData | MuData]:
     table = {"obs": obs, "transpose": transpose}
     readers: dict[str, Callable[[Path], AnnData | MuData]] = {
-        "h5ad": lambda path: _scverse.read_h5ad(path, backed=backed),
-        "h5mu": lambda path: _scverse.read_h5mu(path, key),
-        "zarr": _scverse.read_zarr,
+        "h5ad": lambda path: _scverse.read_h5ad(path, backed=backed, trusted=trusted),
+        "h5mu": lambda path: _scverse.read_h5mu(path, key, trusted=trusted),
+        "zarr": lambda path: _scverse.read_zarr(path, trusted=trusted),
         "csv": lambda path: _tables.read_text(path, separator=",", **table),  # type: ignore[arg-type]
         "tsv": lambda path: _tables.read_text(path, separator="\t", **table),  # type: ignore[arg-type]
-        "parquet": lambda path: _tables.read_parquet(path, **table),  # type: ignore[arg-type]
+        "parquet": lambda path: _tables.read_parquet(path, trusted=trusted, **table),  # type: ignore[arg-type]
         "npy": _arrays.read_npy,
         "npz": lambda path: _arrays.read_npz(path, key),
         "fcs": _cytometry.read_fcs,

@@ -6,17 +6,18 @@ import gzip
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Matrix
 from harmonicalign.adapters.io._errors import DataFileError, missing
-from harmonicalign.adapters.io._limits import Metered, check_fits, packer
+from harmonicalign.adapters.io._limits import check_fits, check_growth, check_text, packer
 
 if TYPE_CHECKING:
     from anndata import AnnData
@@ -31,6 +32,15 @@ _CHUNK = 1_000_000
 
 _METADATA = b"harmonicalign"
 
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|nan)"
+_MARKED = r"('*[=+\-@\t\r])(?=.)"
+_FORMULA = rf"(?s)^(?!(?:{_NUMBER})$){_MARKED}"
+"""Texts that a spreadsheet takes for a formula, unless they are numbers, and these after apostrophes.
+
+A sign alone, as for a strand of DNA, is none. An apostrophe before such a text makes it text there; `_shown`
+puts it there and `_stored` takes it away.
+"""
+
 
 def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose: bool = False) -> AnnData:
     """A table of text as AnnData.
@@ -40,11 +50,13 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
     """
     import pandas as pd
 
-    with _opened(path) as file:
+    check_text(path, lambda: unpacked(path))
+    with unpacked(path) as file:
         first = file.readline()
         if not first.strip():
             raise DataFileError(f"{path} has an empty first line where names of columns are expected")
         separator = _separator(first, separator)
+        _mention_doubtful_heading(path, first, file.readline(), separator)
         file.seek(0)
         frame = pd.read_csv(
             file,
@@ -58,6 +70,7 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
         raise DataFileError(f"{path} has no rows")
     if isinstance(frame.index, pd.RangeIndex) and _names_rows(frame):
         frame = frame.set_index(frame.columns[0])
+    frame = _stored(frame)
     if transpose:
         texts = [str(c) for c in frame.columns if frame[c].dtype.kind not in "fiu"]
         if texts:
@@ -68,21 +81,58 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
     return from_frame(frame, path, obs)
 
 
-def read_parquet(path: Path, *, obs: Sequence[str] = (), transpose: bool = False) -> AnnData:
+def read_parquet(
+    path: Path, *, obs: Sequence[str] = (), transpose: bool = False, trusted: bool = False
+) -> AnnData:
     """A parquet table as AnnData."""
     try:
+        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as error:
         raise missing("pyarrow", "a parquet table") from error
-    table = pq.ParquetFile(path)
-    check_fits(path, table.metadata.num_rows * table.metadata.num_columns * 4)
-    stored = (table.schema_arrow.metadata or {}).get(_METADATA)
-    frame = table.read().to_pandas()
+    with pq.ParquetFile(path) as table:
+        schema, metadata = table.schema_arrow, table.metadata
+    if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
+        raise DataFileError(
+            f"{path}: {_listed(nested)} {'holds' if len(nested) == 1 else 'hold'} lists or structures, not "
+            "numbers or text; drop such columns"
+        )
+    promised = _promised(metadata)
+    check_fits(path, promised)
+    if not trusted:
+        check_growth(path, promised, path.stat().st_size)
+    # A text that is stored once may stand in billions of rows; it is to stay one text.
+    texts = [field.name for field in schema if _is_text(pa, field.type)]
+    with pq.ParquetFile(path, read_dictionary=texts) as table:
+        frame = table.read().to_pandas()
+    for name in texts:
+        if name in frame:
+            frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+    if frame.index.dtype == "category":
+        frame.index = frame.index.astype(object)
+    stored = (schema.metadata or {}).get(_METADATA)
     if stored is not None and not obs:
         obs = [str(name) for name in json.loads(stored)["obs"]]
     if len(frame) == 0:
         raise DataFileError(f"{path} has no rows")
     return from_frame(frame.T if transpose else frame, path, obs)
+
+
+def _promised(metadata: Any) -> int:
+    """Bytes that the columns of a parquet file take in memory, texts that are repeated counted once."""
+    # Numbers exist as a table of arrow, as columns of a frame, and as the rows of a matrix, the first two
+    # at the same time.
+    total = 0
+    for group in (metadata.row_group(i) for i in range(metadata.num_row_groups)):
+        for j in range(metadata.num_columns):
+            column = group.column(j)
+            width = max(8, metadata.schema.column(j).length)
+            total += max(column.total_uncompressed_size, 2 * width * max(column.num_values, group.num_rows))
+    return int(max(total, metadata.num_rows * metadata.num_columns * 8))
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind))
 
 
 def from_frame(frame: DataFrame, path: Path, obs: Sequence[str]) -> AnnData:
@@ -99,6 +149,7 @@ def from_frame(frame: DataFrame, path: Path, obs: Sequence[str]) -> AnnData:
         raise DataFileError(
             f"{path} has no column of numbers ({_holding_text(texts)}); check its separator and decimal point"
         )
+    _mention_almost_numbers(frame, [c for c in texts if c not in obs], path)
     if described := [c for c in texts if c not in obs]:
         logger.info("%s: %s; such columns describe the rows", path, _holding_text(described))
     described_rows = frame.loc[:, texts].copy()
@@ -124,8 +175,38 @@ def write_text(data: AnnData, path: Path, *, separator: str, packed: bool, chunk
         for start in range(0, max(1, data.n_obs), rows):
             part = slice(start, start + rows)
             values = pd.DataFrame(_dense(data.X[part]), index=data.obs_names[part], columns=columns)
-            frame = pd.concat([described.iloc[part], values], axis=1)
+            frame = _shown(pd.concat([described.iloc[part], values], axis=1))
             frame.to_csv(file, sep=separator, header=start == 0, index_label="")
+
+
+def _shown(frame: DataFrame) -> DataFrame:
+    """The same with texts that a spreadsheet would run as a formula written as texts."""
+    return _replaced(frame, _FORMULA, r"'\1")
+
+
+def _stored(frame: DataFrame) -> DataFrame:
+    """The same with such texts as they were."""
+    return _replaced(frame, rf"(?s)^'{_MARKED}", r"\1")
+
+
+def _replaced(frame: DataFrame, pattern: str, by: str) -> DataFrame:
+    """A frame with a pattern replaced in its names, in the names of its rows and in columns of text."""
+    import pandas as pd
+
+    wanted = re.compile(pattern)
+
+    def one(value: Any) -> Any:
+        return wanted.sub(by, value) if isinstance(value, str) else value
+
+    out = frame.copy(deep=False)
+    for i, kind in enumerate(frame.dtypes):
+        if isinstance(kind, pd.CategoricalDtype):
+            if any(one(value) != value for value in kind.categories):
+                out.isetitem(i, frame.iloc[:, i].astype(object).map(one))
+        elif kind.kind not in "fiubmM":
+            out.isetitem(i, frame.iloc[:, i].map(one))
+    out.columns, out.index = frame.columns.map(one), frame.index.map(one)
+    return out
 
 
 def write_parquet(data: AnnData, path: Path) -> None:
@@ -162,17 +243,16 @@ def _dense(matrix: Matrix) -> Array:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def unpacked(path: Path) -> Iterator[IO[bytes]]:
     """A seekable stream over a text file, decompressed if necessary, whatever its name."""
     with path.open("rb") as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         if not packed:
-            yield io.BufferedReader(raw)
+            yield raw
             return
-        # Read at once: the stream has a limit, and pandas reads all of it anyway.
         with gzip.GzipFile(fileobj=raw) as stream:
-            yield io.BytesIO(io.BufferedReader(Metered(path, stream)).read())
+            yield cast(IO[bytes], stream)
 
 
 def _separator(first: bytes, default: str) -> str:
@@ -185,12 +265,82 @@ def _separator(first: bytes, default: str) -> str:
 
 def _is_data(first: bytes, separator: str) -> bool:
     """Whether the first line is data: numbers other than column numbers."""
-    fields = first.decode("utf-8-sig", errors="replace").strip("\r\n").split(separator)
-    try:
-        values = [float(field.strip().strip('"')) for field in fields]
-    except ValueError:
-        return False
-    return values not in ([float(i + start) for i in range(len(values))] for start in (0, 1))
+    fields = _numbers_in(first, separator)
+    return None not in fields and not _counts_up(fields)
+
+
+def _counts_up(numbers: Sequence[float | None]) -> bool:
+    """Whether numbers are those of columns, counted from 0 or from 1."""
+    return any(list(numbers) == list(range(start, start + len(numbers))) for start in (0, 1))
+
+
+def _numbers_in(line: bytes, separator: str) -> list[float | None]:
+    """The fields of a line as numbers, None where they are not."""
+    found: list[float | None] = []
+    for field in line.decode("utf-8-sig", errors="replace").strip("\r\n").split(separator):
+        try:
+            found.append(float(field.strip().strip('"')))
+        except ValueError:
+            found.append(None)
+    return found
+
+
+def _mention_doubtful_heading(path: Path, first: bytes, second: bytes, separator: str) -> None:
+    """Warn if the first line is taken as names but reads like data, or as data but reads like names.
+
+    Numbers in order (wavelengths, masses, times) are plausible names of columns; measurements seldom are in
+    order.
+    """
+    fields = _numbers_in(first, separator)
+    numbers = [number for number in fields if number is not None and np.isfinite(number)]
+    whole = all(number == round(number) for number in numbers)
+    in_order = (len(numbers) > 2 or whole) and bool(
+        (np.diff(numbers) > 0).all() or (np.diff(numbers) < 0).all()
+    )
+    if _is_data(first, separator):
+        following = [number for number in _numbers_in(second, separator) if number is not None]
+        if in_order and len(following) > 2 and not (np.diff(following) > 0).all():
+            logger.warning(
+                "%s: the first line is numbers in order and is taken as a row of data; if they are names of "
+                "columns, put a column of row names before them",
+                path,
+            )
+    elif numbers and not in_order and not (whole and None in fields[1:]):
+        logger.warning(
+            "%s: the first line is taken as names of columns, although some are numbers (%s); if it is data, "
+            "put a line of names before it",
+            path,
+            _listed([f"{number:g}" for number in numbers], 3),
+        )
+
+
+_ALMOST = 0.5
+"""Share of cells that are numbers from which a column with text among them is probably measured."""
+
+
+def _mention_almost_numbers(frame: DataFrame, names: Sequence[str], path: Path) -> None:
+    """Warn of columns that describe rows only because some of their cells are not plain numbers."""
+    import pandas as pd
+
+    for name in names:
+        column = frame.loc[:, name]
+        if getattr(column, "ndim", 1) != 1 or column.dtype.kind in "bMm":
+            continue
+        cells = column.dropna().astype(str).str.strip()
+        plain = pd.to_numeric(cells, errors="coerce").notna()
+        # Signs of a limit, commas and units around a number.
+        close = pd.to_numeric(cells.str.replace(r"^[<>≤≥~=\s]+|[,'\s]|%$", "", regex=True), errors="coerce")
+        odd = cells[~plain]
+        if len(odd) and close.notna().mean() >= _ALMOST:
+            logger.warning(
+                "%s: column %r has numbers, but %d of %d cells are not plain ones (%s), so it describes the "
+                "rows and is not compared; to use it, replace these cells by numbers",
+                path,
+                str(name),
+                len(odd),
+                len(cells),
+                _listed(list(dict.fromkeys(odd)), 3),
+            )
 
 
 def _names_rows(frame: DataFrame) -> bool:

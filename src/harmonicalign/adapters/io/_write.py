@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,15 @@ _WRITERS: dict[str, Callable[[Any, Path], None]] = {
 }
 
 
-def write(data: AnnData | MuData, path: PathLike, *, format: str | None = None, force: bool = False) -> Path:
+def write(
+    data: AnnData | MuData,
+    path: PathLike,
+    *,
+    format: str | None = None,
+    force: bool = False,
+    sources: Iterable[PathLike] = (),
+    over_sources: bool = False,
+) -> Path:
     """Write data to a file or folder, all of it or nothing.
 
     Parameters
@@ -46,6 +54,11 @@ def write(data: AnnData | MuData, path: PathLike, *, format: str | None = None, 
         The format's short name, if the ending does not determine it.
     force
         Overwrite existing files. Without it an existing target raises FileExistsError.
+    sources
+        Files that the data come from. A target that is one of them, also through a link, is refused whatever
+        `force` says.
+    over_sources
+        Overwrite one of the sources all the same.
 
     Returns
     -------
@@ -58,7 +71,8 @@ def write(data: AnnData | MuData, path: PathLike, *, format: str | None = None, 
         raise DataFileError(f"{path} cannot hold MuData; give a name that ends in .h5mu, or one modality")
     if kind.name == "mtx" and path.suffix in (".mtx", ".gz"):
         raise DataFileError(f"{path} names one file, and a folder of three is written; drop the ending")
-    with replacing(path, force=force, folder=kind.folder) as temporary, warnings.catch_warnings():
+    held = replacing(path, force=force, folder=kind.folder, sources=sources, over_sources=over_sources)
+    with held as temporary, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".* names are not unique")
         warnings.filterwarnings("ignore", message="Writing zarr v2 data")
         warnings.simplefilter("ignore", FutureWarning)

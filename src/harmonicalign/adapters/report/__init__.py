@@ -1,7 +1,7 @@
 """The report: one HTML file that states whether datasets were aligned and shows the evidence.
 
-`facts` collects the data, `verdict` words the conclusion, `page` combines both with the static files
-into one self-contained file.
+`facts` collects what is shown, the verdict among it, and `page` combines it with the static files into one
+self-contained file.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 from harmonicalign.adapters.report.facts import collect
 from harmonicalign.adapters.report.page import render, target, write_whole
-from harmonicalign.adapters.report.subject import subject_of
+from harmonicalign.adapters.verdict import Assessment, assess_subject, subject_of
 from harmonicalign.inputs.validate import check_integer
 
-__all__ = ["write_report"]
+__all__ = ["write_assessment", "write_report"]
 
 
 def write_report(
@@ -78,4 +78,18 @@ def write_report(
     subject = subject_of(
         model, before=before, after=after, labels=labels, names=names, feature_names=feature_names
     )
-    return write_whole(file, render(collect(subject, title=title, max_points=max_points)), force=force)
+    return write_assessment(assess_subject(subject), file, title=title, max_points=max_points, force=force)
+
+
+def write_assessment(
+    assessment: Assessment,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    max_points: int = 100_000,
+    force: bool = False,
+) -> Path:
+    """Write the report on a model that has been assessed; parameters as in `write_report`."""
+    file = target(path, force=force)
+    facts = collect(assessment, title=title, max_points=max_points)
+    return write_whole(file, render(facts), force=force)

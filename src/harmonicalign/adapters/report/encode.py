@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from harmonicalign._typing import Array
+from harmonicalign.adapters.verdict.values import as_text
 
-__all__ = ["as_categories", "as_numbers", "as_places", "as_text", "base64_of", "is_categorical"]
+__all__ = ["as_categories", "as_numbers", "as_places", "base64_of"]
 
 
 _MOST_CATEGORIES = 60
 """Maximum number of categories; the rarest are merged."""
-
-_MOST_WHOLE_NUMBERS = 40
-"""Integers with more distinct values than this are quantities, not categories."""
 
 
 def base64_of(values: Array, dtype: str) -> str:
@@ -48,14 +46,6 @@ def as_numbers(values: Any, *, bits: int = 8, limits: tuple[float, float] | None
     }
 
 
-def as_text(values: Any) -> Array:
-    """Labels as text, the same for 3, 3.0 and "3"; missing ones are empty."""
-    values = np.asarray(values)
-    if values.dtype.kind in "iubU":
-        return np.asarray(values.astype(str))
-    return np.array([_text(v) for v in values.tolist()], dtype=str)
-
-
 def as_categories(values: Any) -> dict[str, Any]:
     """A categorical column; code 255 is a missing value."""
     text = as_text(values)
@@ -81,16 +71,6 @@ def as_places(plane: Array) -> dict[str, Any]:
     return {"data": base64_of(np.rint((plane - low) / span * 65535), "<u2")}
 
 
-def is_categorical(values: Array) -> bool:
-    """Strings, booleans and integers with few values are categories; other numbers are quantities."""
-    if values.dtype.kind in "fiu":
-        known = values[np.isfinite(values)]
-        if known.size and (known != np.rint(known)).any():
-            return False
-        return len(np.unique(known)) <= _MOST_WHOLE_NUMBERS
-    return True
-
-
 def _range(values: Array) -> tuple[float, float, list[bool]]:
     """Limits of the levels, and whether values lie beyond them."""
     if not values.size:
@@ -101,12 +81,6 @@ def _range(values: Array) -> tuple[float, float, list[bool]]:
         return low, high, [False, False]
     clipped = [inner_low - low > (high - low) / 3, high - inner_high > (high - low) / 3]
     return inner_low if clipped[0] else low, inner_high if clipped[1] else high, clipped
-
-
-def _text(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _natural(text: str) -> list[tuple[int, int, str]]:

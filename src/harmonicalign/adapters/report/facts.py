@@ -13,17 +13,19 @@ import numpy as np
 from harmonicalign._typing import Array
 from harmonicalign._version import __version__
 from harmonicalign.adapters.report.encode import base64_of
-from harmonicalign.adapters.report.evidence import (
+from harmonicalign.adapters.report.points import drawn_points
+from harmonicalign.adapters.verdict import (
+    LOW_CONFIDENCE,
+    Assessment,
     Features,
     Measure,
     Pair,
-    aligned_pairs,
-    measures,
-    score_features,
+    Subject,
+    percent,
+    readable_p,
+    tight,
+    weakest,
 )
-from harmonicalign.adapters.report.points import drawn_points
-from harmonicalign.adapters.report.subject import Subject
-from harmonicalign.adapters.report.verdict import LOW_CONFIDENCE, judge, percent, readable_p, tight
 from harmonicalign.paper.align import calibrate
 from harmonicalign.paper.bands import itersine_windows
 
@@ -46,25 +48,22 @@ _EXPLANATIONS = {
 }
 
 
-def collect(subject: Subject, *, title: str | None = None, max_points: int = 100_000) -> dict[str, Any]:
+def collect(assessment: Assessment, *, title: str | None = None, max_points: int = 100_000) -> dict[str, Any]:
     """Gather everything a report shows; the result can be written as JSON."""
+    subject, pairs, features = assessment.subject, assessment.pairs, assessment.features
+    found, confidence = assessment.measures, assessment.confidence
     model = subject.model
     several = len(subject.sizes) > 1
-    pairs = aligned_pairs(subject)
-    features = score_features(subject, pairs)
-    found, n_measured = measures(subject)
-    confidence = model.confidence_ if several else None
-    verdict = judge(subject.names, pairs, features, found, confidence)
     return {
         "title": title or _default_title(subject),
         "created": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "method": "paper" if several and model.method == "paper" else "default" if several else "single",
-        "verdict": vars(verdict),
-        "figures": _figures(pairs, features, found, confidence),
+        "verdict": assessment.verdict.summary(),
+        "figures": _figures(assessment),
         "datasets": _datasets(subject, confidence),
         "lowConfidence": LOW_CONFIDENCE,
         "points": drawn_points(subject, features, confidence, max_points),
-        "measures": {"rows": n_measured, "list": [_measure(m) for m in found]},
+        "measures": {"rows": assessment.n_measured, "list": [_measure(m) for m in found]},
         "features": _features(subject, features),
         "spectra": _spectra(subject),
         "pairs": _pairs(subject, pairs),
@@ -81,23 +80,18 @@ def _default_title(subject: Subject) -> str:
     return "Alignment of " + ", ".join(shown[:-1]) + f" and {shown[-1]}".replace("and …", "…")
 
 
-def _figures(
-    pairs: list[Pair],
-    features: Features | None,
-    found: list[Measure],
-    confidence: list[Array] | None,
-) -> list[dict[str, Any]]:
+def _figures(assessment: Assessment) -> list[dict[str, Any]]:
     """Key figures shown beside the verdict."""
     out = []
-    tests = [p.significance for p in pairs if p.significance is not None]
-    if tests:
-        weakest = max(tests, key=lambda test: test.p)
-        which = "" if len(tests) == 1 else "weakest pair, "
+    features, confidence = assessment.features, assessment.confidence
+    test = weakest(assessment.pairs)
+    if test is not None:
+        which = "" if len(assessment.pairs) == 1 else "weakest pair, "
         out.append(
             {
                 "name": "Significance",
-                "value": tight(f"z = {weakest.z:.1f}"),
-                "note": f"{which}{tight('p = ')}{readable_p(weakest.p)}",
+                "value": tight(f"z = {test.z:.1f}"),
+                "note": f"{which}{tight('p = ')}{readable_p(test.p)}",
             }
         )
     if features is not None:
@@ -109,7 +103,7 @@ def _figures(
             }
         )
     groups: dict[str, list[Measure]] = {}
-    for m in found:
+    for m in assessment.measures:
         if not m.group.startswith("within"):
             groups.setdefault(m.group, []).append(m)
     for group, members in groups.items():

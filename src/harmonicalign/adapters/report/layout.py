@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from harmonicalign._typing import Array
-from harmonicalign.adapters.report.subject import allot
+from harmonicalign.adapters.verdict.subject import allot
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.paper.reduction import leading_axes
 

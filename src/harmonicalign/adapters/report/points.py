@@ -8,17 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
-from harmonicalign.adapters.report.encode import (
-    as_categories,
-    as_numbers,
-    as_places,
-    as_text,
-    base64_of,
-    is_categorical,
-)
-from harmonicalign.adapters.report.evidence import Features
+from harmonicalign.adapters.report.encode import as_categories, as_numbers, as_places, base64_of
 from harmonicalign.adapters.report.layout import neighbour_layout, principal_plane
-from harmonicalign.adapters.report.subject import Subject, gather, sample
+from harmonicalign.adapters.verdict import Features, Subject, gather, sample
+from harmonicalign.adapters.verdict.values import as_text, is_categorical
 
 __all__ = ["drawn_points"]
 

@@ -23,6 +23,7 @@ from harmonicalign.adapters.scverse._write import Slots, annotate, summary
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.significance import Significance
+from harmonicalign.inputs.frames import Named
 from harmonicalign.method.config import DEFAULT
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.uses.transfer import transfer_labels, transfer_values
@@ -154,7 +155,7 @@ class _Mapped:
 def _new(part: Part, model: HarmonicAlignment, reading: _Reading, key: Any) -> _Mapped:
     """The query as a dataset of its own."""
     grown = copies.copy(model)
-    rows, shown = _new_dataset(part, model, reading)
+    rows, shown = _named(model, *_new_dataset(part, model, reading))
     z = grown.add(rows, key=key, signals=shown)
     fitted = grown.fitted_.at_hand()
     *reference, joint = fitted.joint_coordinates()
@@ -164,12 +165,17 @@ def _new(part: Part, model: HarmonicAlignment, reading: _Reading, key: Any) -> _
 
 def _more(part: Part, model: HarmonicAlignment, reading: _Reading, dataset: Any) -> _Mapped:
     """The query as more rows of a dataset that the model knows."""
-    rows, shown = _known_dataset(part, model, reading, dataset)
-    z = model.transform(rows, dataset=dataset, signals=shown)
+    rows, shown = _named(model, *_known_dataset(part, model, reading, dataset))
     fitted = model.fitted_.at_hand()
-    joint = fitted.place_jointly(fitted.position(dataset), rows, shown)
-    support = _support(fitted.joint_coordinates(), joint, fitted.seed)
-    return _Mapped(model, z, joint, support, support, model.significance_)
+    z = fitted.place(fitted.position(dataset), rows, shown)
+    support = _support(fitted.embedding, z, fitted.seed)
+    return _Mapped(model, z, z, support, support, model.significance_)
+
+
+def _named(model: HarmonicAlignment, rows: Matrix, signals: Matrix) -> tuple[Any, Named]:
+    """Rows and signals with the names of the model's signals, for models that were fitted on data frames."""
+    shown = Named(signals, list(model.signal_names_ or []))
+    return (shown if rows is signals else rows), shown
 
 
 def _support(reference: Sequence[Array], joint: Array, seed: int) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,21 @@ from harmonicalign.adapters.scverse._data import is_anndata, lookup, require_ann
 from harmonicalign.adapters.scverse._graph import neighbour_graph
 from harmonicalign.adapters.scverse._placed import Placed, find, info_of, placed
 from harmonicalign.adapters.scverse._write import Slots, annotate
+from harmonicalign.adapters.verdict import (
+    MOST_ROWS,
+    VOTERS,
+    aligned_pairs,
+    measure,
+    sample,
+    subject_of,
+    summarised,
+    weakest,
+)
 from harmonicalign.estimator import HarmonicAlignment
-from harmonicalign.inputs.validate import random_state_from
-from harmonicalign.metrics import foscttm, knn_label_agreement, mixing_entropy
+from harmonicalign.metrics import foscttm
 from harmonicalign.uses.transfer import UNASSIGNED, LabelTransfer, ValueTransfer
 
-__all__ = ["column_values", "concat", "score", "transfer_labels", "write_transfers"]
+__all__ = ["column_values", "concat", "in_model", "same_rows", "score", "transfer_labels", "write_transfers"]
 
 logger = logging.getLogger("harmonicalign")
 
@@ -81,7 +91,7 @@ def transfer_labels(
     )
     if not targets:
         raise ValueError("target: data holds no dataset but the source; pass those to label too")
-    known = {model.keys_[one.number]: _in_model(one, column_values(one, key), model) for one in sources}
+    known = {model.keys_[one.number]: in_model(one, column_values(one, key), model) for one in sources}
     if all(pd.isna(values).all() for values in known.values()):
         raise ValueError(f"obs[{key!r}] has no value in {', '.join(map(repr, known))}; name another source")
     found = {
@@ -107,7 +117,7 @@ def column_values(one: Placed, key: str) -> Array:
     return np.asarray(np.where(column.isna(), None, column.astype(object)))
 
 
-def _in_model(one: Placed, values: Array, model: HarmonicAlignment) -> Array:
+def in_model(one: Placed, values: Array, model: HarmonicAlignment) -> Array:
     """Values in the model's order of rows; rows that the data no longer hold have none."""
     n = len(model.embedding_[one.number])
     out = np.full(n, np.nan) if values.dtype.kind == "f" else np.full(n, None, dtype=object)
@@ -250,11 +260,11 @@ def score(
     model: HarmonicAlignment,
     label_key: str | None = None,
     *,
-    n_neighbors: int = 5,
-    max_rows: int = 10_000,
+    n_neighbors: int = VOTERS,
+    max_rows: int = MOST_ROWS,
     alignment: str = "harmonic",
 ) -> dict[str, float]:
-    """Scores of an alignment, the same for every form of data.
+    """Scores of an alignment, the same for every form of data and the same as in the report.
 
     Parameters
     ----------
@@ -266,72 +276,77 @@ def score(
     n_neighbors
         Neighbours that vote on a label.
     max_rows
-        Maximum number of rows per dataset; larger datasets are subsampled.
+        Maximum number of rows over all datasets; larger data are subsampled.
     alignment
         The `key_added` of `align`.
 
     Returns
     -------
     measures
-        ``mixing``: from 0, separate, to 1, mixed at random. ``confidence``: mean confidence of
-        the rows. ``z``, ``p``, ``share``: significance, and the share of the signals that corresponds.
-        With labels, ``label_agreement`` of rows with their nearest rows of each other dataset (the mean,
-        and for every pair of datasets, of labels that both have), and ``mixing_within_labels``. Where
-        two datasets are the same rows by name, ``foscttm``: from 0, perfect, to 0.5, chance.
+        ``mixing``: from 0, separate, to 1, mixed at random. ``confidence``: median confidence of the rows.
+        ``z``, ``p``: significance of the weakest pair of datasets. With labels, ``label_agreement``, the
+        share of rows whose nearest rows of the other datasets vote for their own label, of labels that
+        these have (the mean, and for every dataset), and ``mixing_within_labels``; for a column of
+        quantities ``value_agreement``, their correlation with the mean over those rows. ``_before`` marks
+        the same before alignment, in the principal components of the signals. Where two datasets are the
+        same rows by name, ``foscttm``: from 0, perfect, to 0.5, chance.
     """
-    held = placed(data, model, alignment)
+    held = [_in_order(one) for one in placed(data, model, alignment)]
     if len(held) < 2:
         raise ValueError(f"data holds {len(held)} dataset(s) of the model; a score needs at least two")
-    rng = random_state_from(0)
-    kept = [np.sort(rng.permutation(len(one.positions))[:max_rows]) for one in held]
-    places = [model.embedding_[one.number][one.positions[k]] for one, k in zip(held, kept, strict=True)]
-    k = min(30, sum(map(len, places)) - 1)
-    out = {
-        "mixing": mixing_entropy(places, k),
-        "confidence": float(
-            np.mean(np.concatenate([model.confidence_[one.number][one.positions] for one in held]))
-        ),
-    }
-    if model.model_.significance is not None:
-        out |= {"z": model.significance_.z, "p": model.significance_.p, "share": model.share_}
-    if label_key is not None:
-        out |= _label_scores(held, kept, places, label_key, n_neighbors)
-    if len(held) == 2:
-        index = [one.part.take(one.part.adata.obs_names) for one in held]
-        if len(index[0]) == len(index[1]) and set(index[0]) == set(index[1]) and index[0].is_unique:
-            both = index[0][kept[0]]
-            z = [model.embedding_[one.number][one.positions] for one in held]
-            out["foscttm"] = foscttm(z[0][kept[0]], z[1][index[1].get_indexer(both)])
-    return {name: float(value) for name, value in out.items()}
+    subject = subject_of(model)
+    kept = sample([len(one.positions) for one in held], max_rows)
+    rows: list[Array] = [np.empty(0, dtype=np.int64)] * len(model.keys_)
+    for one, k in zip(held, kept, strict=True):
+        rows[one.number] = one.positions[k]
+    before = subject.unaligned(rows)
+    labels = {} if label_key is None else {label_key: _sampled(held, kept, label_key)}
+    found = measure(
+        [model.embedding_[one.number][rows[one.number]] for one in held],
+        labels,
+        [subject.names[one.number] for one in held],
+        None if before is None else [before[one.number] for one in held],
+        n_neighbors,
+    )
+    if label_key is not None and not any(m.label for m in found):
+        raise ValueError(f"obs[{label_key!r}]: no two datasets have a label in common")
+    out = summarised(found)
+    confidence = [model.confidence_[one.number][one.positions] for one in held]
+    out["confidence"] = float(np.median(np.concatenate(confidence)))
+    test = weakest(aligned_pairs(subject))
+    if test is not None:
+        out |= {"z": float(test.z), "p": float(test.p)}
+    return out | same_rows(data, model, alignment, max_rows)
 
 
-def _label_scores(
-    held: list[Placed], kept: list[Array], places: list[Array], key: str, k: int
-) -> dict[str, float]:
-    labels, rows, names = [], [], []
-    for one, chosen, z in zip(held, kept, places, strict=True):
+def _in_order(one: Placed) -> Placed:
+    """The rows in the order of the model, so that a sample does not depend on that of the data."""
+    order = np.argsort(one.positions, kind="stable")
+    rows = order if one.part.rows is None else one.part.rows[order]
+    return Placed(replace(one.part, rows=rows), one.number, one.positions[order])
+
+
+def _sampled(held: list[Placed], kept: list[Array], key: str) -> list[Array | None]:
+    """A column of obs for the sampled rows of every dataset; None for those without a value."""
+    out: list[Array | None] = []
+    for one, k in zip(held, kept, strict=True):
         column = one.part.take(lookup(f"obs of dataset {one.part.key!r}", one.part.adata.obs, key))
-        column = column.iloc[chosen]
-        present = np.asarray(column.notna())
-        if not present.any():
-            continue
-        labels.append(np.asarray(column.astype(str))[present])
-        rows.append(z[present])
-        names.append(str(one.part.key))
-    pairs = {}
-    for i, (train, of_train) in enumerate(zip(rows, labels, strict=True)):
-        for j, (test, of_test) in enumerate(zip(rows, labels, strict=True)):
-            both = np.isin(of_test, np.unique(of_train))
-            if i != j and both.any():
-                agreement = knn_label_agreement(
-                    train, of_train, test[both], of_test[both], min(k, len(train))
-                )
-                pairs[f"label_agreement {names[i]} → {names[j]}"] = agreement
-    if not pairs:
-        raise ValueError(f"obs[{key!r}]: no two datasets have a label in common")
-    mixing = mixing_entropy(rows, min(30, sum(map(len, rows)) - 1), labels=labels)
-    return {
-        "label_agreement": float(np.mean(list(pairs.values()))),
-        "mixing_within_labels": mixing,
-        **pairs,
-    }
+        out.append(None if column.isna().all() else column_values(one, key)[k])
+    return out
+
+
+def same_rows(
+    data: Any, model: HarmonicAlignment, alignment: str, max_rows: int = MOST_ROWS
+) -> dict[str, float]:
+    """``foscttm`` where two datasets are the same rows by name; else nothing."""
+    held = [_in_order(one) for one in placed(data, model, alignment)]
+    if len(held) != 2:
+        return {}
+    index = [one.part.take(one.part.adata.obs_names) for one in held]
+    if len(index[0]) != len(index[1]) or set(index[0]) != set(index[1]) or not index[0].is_unique:
+        return {}
+    if all(str(name).isdecimal() for name in index[0]):
+        return {}  # numbers of rows are no names
+    kept = sample([len(one.positions) for one in held], max_rows)[0]
+    z = [model.embedding_[one.number][one.positions] for one in held]
+    return {"foscttm": float(foscttm(z[0][kept], z[1][index[1].get_indexer(index[0][kept])]))}

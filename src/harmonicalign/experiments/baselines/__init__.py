@@ -38,7 +38,8 @@ class Baseline(Protocol):
 class _Entry(NamedTuple):
     module: str
     cls: str
-    package: str | None = None  # the optional package: its import name is also its name on PyPI
+    package: str | None = None  # the optional package, by its import name
+    distribution: str | None = None  # its name on PyPI, where that is another
 
 
 _REGISTRY: dict[str, _Entry] = {
@@ -50,13 +51,15 @@ _REGISTRY: dict[str, _Entry] = {
     "procrustes": _Entry("procrustes", "Procrustes"),
     "harmony": _Entry("harmony", "Harmony", "harmonypy"),
     "scanorama": _Entry("scanorama", "Scanorama", "scanorama"),
+    "scvi": _Entry("scvi", "ScVI", "scvi", "scvi-tools"),
 }
 
 
 def _missing(entry: _Entry) -> str:
     if entry.package is None or find_spec(entry.package) is not None:
         return ""
-    return f"needs {entry.package}: pip install {entry.package}"
+    wanted = entry.distribution or entry.package
+    return f"needs {wanted}: pip install {wanted}"
 
 
 def available() -> dict[str, str]:

@@ -7,6 +7,7 @@ function show(id) {
   return section;
 }
 
+const allPanels = [];
 const themeNames = { auto: "automatic", light: "light", dark: "dark" };
 let themeChoice = "auto";
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
@@ -39,7 +40,7 @@ function buildHeader() {
 }
 
 function buildVerdict() {
-  const { level, headline, sentences, checks } = facts.verdict;
+  const { level, headline, sentences, checks, next } = facts.verdict;
   const section = show("verdict");
   section.classList.add(level);
   section.querySelector(".badge").textContent = { good: "✓", doubtful: "!", bad: "✕", none: "–" }[level];
@@ -48,6 +49,11 @@ function buildVerdict() {
   section
     .querySelector(".figures")
     .append(...facts.figures.map((f) => el("div", {}, el("dt", { text: f.name }), el("dd", { class: "value", text: f.value }), el("dd", { class: "small muted", text: f.note }))));
+  if (next) {
+    const line = section.querySelector(".next");
+    line.hidden = false;
+    line.textContent = next;
+  }
   if (checks.length) {
     const part = section.querySelector(".checks");
     part.hidden = false;
@@ -69,6 +75,7 @@ function buildPicture() {
     },
   };
   for (const panel of given.panels) panels.push(new Scatter(panel, points, events));
+  allPanels.push(...panels);
   byId("panels").append(...panels.map((p) => p.figure));
   if (given.n < given.total) {
     const notice = byId("sample-notice");
@@ -241,8 +248,8 @@ function buildEvidence() {
       "Measures before and after alignment",
       [
         { title: "Measure", cell: (m) => withNote(m.name, m.note) },
-        { title: "Before", number: true, cell: (m) => style(m, m.before) },
-        { title: "After", number: true, cell: (m) => style(m, m.after) },
+        { title: "Before", number: true, value: (m) => m.before, cell: (m) => style(m, m.before) },
+        { title: "After", number: true, value: (m) => m.after, cell: (m) => style(m, m.after) },
       ],
       list,
     ),
@@ -261,11 +268,11 @@ function buildEvidence() {
   byId("null-pair").value = String(tested.indexOf(current));
   const columns = [
     { title: "Pair", cell: (p) => withNote(pairName(p), p.explanation) },
-    { title: "z", number: true, cell: (p) => (p.z === undefined ? "–" : signed(p.z, 1)) },
-    { title: "p", number: true, cell: (p) => p.readable || "–" },
+    { title: "z", number: true, value: (p) => p.z ?? null, cell: (p) => (p.z === undefined ? "–" : signed(p.z, 1)) },
+    { title: "p", number: true, value: (p) => p.p ?? null, cell: (p) => p.readable || "–" },
   ];
   if (pairs.some((p) => p.support !== undefined)) {
-    columns.push({ title: "Support", number: true, cell: (p) => p.support.toFixed(2) });
+    columns.push({ title: "Support", number: true, value: (p) => p.support ?? null, cell: (p) => p.support.toFixed(2) });
   }
   byId("tests").append(el("h3", { text: "Pairs that were aligned" }), plainTable("Tests of the pairs of datasets", columns, pairs));
   if (facts.pairs.total > pairs.length) byId("tests").append(el("p", { class: "small muted", text: `The first ${pairs.length} of ${facts.pairs.total} pairs.` }));
@@ -325,7 +332,7 @@ function buildRun() {
       "Time per stage",
       [
         { title: "Stage", cell: (t) => t.stage },
-        { title: "Seconds", number: true, cell: (t) => t.seconds.toFixed(2) },
+        { title: "Seconds", number: true, value: (t) => t.seconds, cell: (t) => t.seconds.toFixed(2) },
         { title: "", wide: true, cell: (t) => (t.bar === false ? "" : el("span", { class: "bar", style: { width: `${(100 * t.seconds) / longest}%` } })) },
       ],
       [...facts.timings, { stage: "all", seconds: sum, bar: false }],
@@ -342,6 +349,23 @@ function buildRun() {
     ),
   );
 }
+
+// Paper is light, and everything on it is drawn before the printer looks.
+let inked = null;
+addEventListener("beforeprint", () => {
+  inked = document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
+  for (const redraw of redraws) redraw();
+  for (const panel of allPanels) {
+    if (!panel.image) panel.resize();
+    // The canvas of names must not be touched now: Chromium would print it opaque.
+    panel.paint();
+  }
+});
+addEventListener("afterprint", () => {
+  document.documentElement.dataset.theme = inked;
+  for (const redraw of redraws) redraw();
+});
 
 buildHeader();
 buildVerdict();

@@ -47,6 +47,8 @@ class Scatter {
   }
 
   resize() {
+    // On paper the picture is scaled, as nothing could be drawn anew there.
+    if (this.image && matchMedia("print").matches) return;
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
     const width = Math.round(this.stage.clientWidth * ratio);
     const height = Math.round(this.stage.clientHeight * ratio);
@@ -151,6 +153,14 @@ class Scatter {
 
   draw() {
     const begun = performance.now();
+    const drawn = this.paint();
+    this.drawMarks();
+    this.canvas.dataset.points = drawn;
+    this.canvas.dataset.milliseconds = (performance.now() - begun).toFixed(1);
+  }
+
+  // The points alone; says how many are in sight.
+  paint() {
     const { pixels, points, scale, left, bottom } = this;
     const { width, height } = this.canvas;
     const { order, visible, colours, dataset } = points;
@@ -184,9 +194,7 @@ class Scatter {
       }
     }
     this.context.putImageData(this.image, 0, 0);
-    this.drawMarks();
-    this.canvas.dataset.points = drawn;
-    this.canvas.dataset.milliseconds = (performance.now() - begun).toFixed(1);
+    return drawn;
   }
 
   place(i) {

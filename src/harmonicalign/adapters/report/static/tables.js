@@ -1,28 +1,50 @@
-// Tables: plain ones, and that of the features, which can be searched and sorted.
+// Tables: plain ones, sorted by a press on a heading, and that of the features, which can be searched, too.
 
-// columns: [{ title, number, cell(row) → text or element }]
+const collator = new Intl.Collator("en", { numeric: true });
+
+// columns: [{ title, number, value(row) → what to sort by, cell(row) → text or element }]
 function plainTable(caption, columns, rows) {
+  const body = el("tbody");
+  const line = (row) =>
+    el(
+      "tr",
+      {},
+      ...columns.map((c, k) => el(k ? "td" : "th", { scope: k ? null : "row", class: [c.number ? "number" : "", c.wide ? "wide" : ""].join(" ").trim() || null }, c.cell(row))),
+    );
+  const made = rows.map((row) => [row, line(row)]);
+  body.append(...made.map(([, entry]) => entry));
+  const head = el("tr", {});
+  columns.forEach((c, k) => head.append(c.title ? sortable(c, k, made, body, head) : el("th", { scope: "col" })));
   return el(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el(
-      "table",
-      {},
-      el("caption", { class: "visually-hidden", text: caption }),
-      el("thead", {}, el("tr", {}, ...columns.map((c) => el("th", { scope: "col", class: c.number ? "number" : null, text: c.title })))),
-      el(
-        "tbody",
-        {},
-        ...rows.map((row) =>
-          el(
-            "tr",
-            {},
-            ...columns.map((c, k) => el(k ? "td" : "th", { scope: k ? null : "row", class: [c.number ? "number" : "", c.wide ? "wide" : ""].join(" ").trim() || null }, c.cell(row))),
-          ),
-        ),
-      ),
-    ),
+    el("table", {}, el("caption", { class: "visually-hidden", text: caption }), el("thead", {}, head), body),
   );
+}
+
+// A heading that sorts: first as a reader expects (names up, numbers down), then the other way.
+function sortable(column, k, made, body, head) {
+  const button = el("button", { type: "button", text: column.title });
+  const cell = el("th", { scope: "col", class: column.number ? "number" : null }, button);
+  const key = ([row, entry]) => (column.value ? column.value(row) : entry.children[k].textContent);
+  const compare = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : collator.compare(String(a), String(b)));
+  button.addEventListener("click", () => {
+    const before = cell.getAttribute("aria-sort");
+    const falling = before ? before === "ascending" : Boolean(column.number);
+    for (const other of head.children) {
+      other.removeAttribute("aria-sort");
+      const inside = other.querySelector("button");
+      if (inside) inside.textContent = inside.textContent.replace(/ [▲▼]$/, "");
+    }
+    cell.setAttribute("aria-sort", falling ? "descending" : "ascending");
+    button.textContent = `${column.title}${falling ? " ▼" : " ▲"}`;
+    // What has no value stands at the end, whichever way it is sorted.
+    const known = made.filter((m) => key(m) !== null);
+    const rest = made.filter((m) => key(m) === null);
+    known.sort((a, b) => (falling ? -1 : 1) * compare(key(a), key(b)));
+    body.replaceChildren(...[...known, ...rest].map(([, entry]) => entry));
+  });
+  return cell;
 }
 
 class FeatureTable {
@@ -40,7 +62,7 @@ class FeatureTable {
     if (features.weights) {
       this.columns.splice(2, 0, { key: "weight", title: "Weight", number: true, falling: true, compare: (a, b) => features.weights[a] - features.weights[b], cell: (f) => features.weights[f].toFixed(3) });
     }
-    this.names = new Intl.Collator("en", { numeric: true });
+    this.names = collator;
     this.lower = features.names.map((name) => name.toLowerCase());
     this.sort = { column: this.columns[1], falling: true };
     this.body = el("tbody");

@@ -1,4 +1,4 @@
-"""Input of a report: a fitted model and optional data, validated and normalised."""
+"""A fitted model and what is given with it (labels, other coordinates, names), validated and normalised."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from harmonicalign._typing import Array
+from harmonicalign.inputs.rows import AbsentRows
 from harmonicalign.inputs.validate import check_rows
 from harmonicalign.paper.reduction import Reduction, reduce_rows
 
-__all__ = ["Subject", "allot", "gather", "sample", "subject_of"]
+__all__ = ["Subject", "allot", "gather", "joint_components", "sample", "subject_of"]
 
 
 _COMPONENTS = 50
@@ -84,7 +85,7 @@ def subject_of(
         labels=_labels(labels, model, sizes),
         signals=signals,
         feature_names=_feature_names(feature_names, model, signals),
-        reduction=None if signals is None else _joint_reduction(signals),
+        reduction=None if signals is None else joint_components(signals),
     )
 
 
@@ -112,14 +113,16 @@ def gather(parts: Sequence[Any], chosen: Sequence[Array]) -> list[Any]:
 
 
 def _signals(model: Any) -> list[Any] | None:
-    """Columns that correspond, side by side where links say so; None for distances and the like."""
+    """Columns that correspond, side by side where links say so; None for distances, or if not kept."""
     fitted = model.fitted_
+    if isinstance(fitted.inputs.signals[0], AbsentRows):
+        return None
     if fitted.metric != "euclidean" and not fitted.signals_given:
         return None
     return list(fitted.signals)
 
 
-def _joint_reduction(signals: list[Any]) -> Reduction:
+def joint_components(signals: list[Any]) -> Reduction:
     """Principal components of all datasets together; a sample of the rows is enough to find them."""
     rows = gather(signals, sample([s.shape[0] for s in signals], _MOST_REDUCED))
     stacked = sp.vstack(rows, format="csr") if any(map(sp.issparse, rows)) else np.vstack(rows)

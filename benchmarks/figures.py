@@ -1,0 +1,106 @@
+"""Write the figures of speed into the pages that tell them: ``python benchmarks/figures.py [--check]``.
+
+All come from ``docs/_static/speed.csv``, whose rows are what ``scale.py`` and ``gpu.py`` printed, so that no
+two pages can differ. In a page, what stands between ``<!-- speed: NAME -->`` and ``<!-- /speed -->`` is
+replaced; NAME is one of `BLOCKS`. With ``--check`` nothing is written, and a page that differs is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "docs" / "_static" / "speed.csv"
+PAGES = ("README.md", "docs/scaling.md", "docs/tutorials/gpu.md")
+
+Row = dict[str, str]
+
+
+def power(rows: str) -> str:
+    """A number of rows as 7·10⁴."""
+    text = rows.rstrip("0")
+    if len(text) > 1:
+        raise SystemExit(f"{SOURCE.name} has {rows} rows; expected a digit and zeros")
+    exponent = str(len(rows) - 1).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{exponent}" if text == "1" else f"{text}·10{exponent}"
+
+
+def told(seconds: str) -> str:
+    """Seconds in a sentence, as minutes where they are many."""
+    return f"{float(seconds) / 60:.0f} minutes" if float(seconds) >= 120 else f"{seconds} s"
+
+
+def table(rows: list[Row], columns: dict[str, str]) -> str:
+    head = [" | ".join(["rows", *columns.values()]), "|".join(["---"] * (len(columns) + 1))]
+    body = [" | ".join([power(r["rows"]), *(r[c] for c in columns)]) for r in rows]
+    return "\n".join(["", f"| {head[0]} |", f"|{head[1]}|", *(f"| {line} |" for line in body), ""])
+
+
+def on(machine: str, rows: list[Row]) -> list[Row]:
+    return [r for r in rows if r["machine"] == machine]
+
+
+def sentence(rows: list[Row]) -> str:
+    cpu, (gpu, more) = on("two cores", rows)[-1], on("H200", rows)
+    if (cpu["rows"], gpu["rows"], more["rows"]) != ("1000000", "1000000", "10000000"):
+        raise SystemExit(f"{SOURCE.name}: the sentence needs 10⁶ rows on both machines and 10⁷ on the H200")
+    return (
+        f"\nA million rows of 50 columns take {told(cpu['seconds'])} and {cpu['memory_gib']} GiB on two "
+        f"cores, {gpu['seconds']} s on one H200\n"
+        f'(`HarmonicAlignment(device="cuda")`), where ten million take {told(more["seconds"])}.\n'
+    )
+
+
+BLOCKS: dict[str, Callable[[list[Row]], str]] = {
+    "sentence": sentence,
+    "two cores": lambda rows: table(
+        on("two cores", rows),
+        {
+            "seconds": "seconds",
+            "memory_gib": "peak memory, GiB",
+            "recall": "neighbour recall",
+            "accuracy": "5-NN accuracy",
+        },
+    ),
+    "H200": lambda rows: table(on("H200", rows), {"seconds": "seconds", "memory_gib": "GPU memory, GiB"}),
+}
+
+
+def filled(page: str, rows: list[Row]) -> str:
+    """A page with its figures."""
+
+    def block(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in BLOCKS:
+            raise SystemExit(f"no figures are called {name!r}; there are {', '.join(BLOCKS)}")
+        return f"<!-- speed: {name} -->\n{BLOCKS[name](rows)}\n<!-- /speed -->"
+
+    return re.sub(r"<!-- speed: ([^>]+?) -->\n.*?<!-- /speed -->", block, page, flags=re.DOTALL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    with SOURCE.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for name in PAGES:
+        path = ROOT / name
+        page = path.read_text(encoding="utf-8")
+        if "<!-- speed: " not in page:
+            raise SystemExit(
+                f"{name} has no block of figures; put <!-- speed: NAME --> and <!-- /speed --> there"
+            )
+        new = filled(page, rows)
+        if new != page and args.check:
+            raise SystemExit(f"{name} differs from {SOURCE.name}; run python benchmarks/figures.py")
+        if new != page:
+            path.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
