@@ -144,7 +144,10 @@ def test_the_joint_graph_joins_rows_that_are_near_in_the_embedding(embedding):
     joint = embedding.joint_geometry(embedding.split(), 0)
     edges = joint.graph.kernel.toarray() > 0
     rows = embedding.coordinates
-    met = [edges[i, plain_stages.nearest(rows, row, DEFAULT.joint_neighbours + 1)[1:]].mean() for i, row in enumerate(rows)]
+    met = [
+        edges[i, plain_stages.nearest(rows, row, DEFAULT.joint_neighbours + 1)[1:]].mean()
+        for i, row in enumerate(rows)
+    ]
     assert np.mean(met) > 0.8, f"only {np.mean(met):.2f} of the nearest rows are joined"
     assert joint.harmonics.k == DEFAULT.n_harmonics
     few = embed([rows[:4], rows[4:7]], 2)

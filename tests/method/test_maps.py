@@ -194,7 +194,9 @@ def test_a_turn_is_rigid_and_brings_turned_rows_back(rng):
     kinds = 5 * rng.randn(6, 3)
     rows = np.repeat(kinds, 40, axis=0) + 0.5 * rng.randn(240, 3)
     angle = 0.5
-    turned = rows @ np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]])
+    turned = rows @ np.array(
+        [[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]]
+    )
     found = turn(rows[::2], turned[1::2], replace(DEFAULT, turn_prior=0.1))
     np.testing.assert_allclose(found.matrix @ found.matrix.T, np.eye(3), atol=1e-9, err_msg="no rotation")
     off = np.linalg.norm(found.apply(turned[1::2]) - rows[1::2], axis=1).mean()

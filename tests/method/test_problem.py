@@ -169,7 +169,9 @@ def test_a_run_seen_from_the_other_side(sides, solved):
     # The map into the second dataset's components is what its anchors and signals would have said.
     there = solved.maps[1].apply(sides[1].components) - solved.maps[0].shift
     np.testing.assert_allclose(back.maps[1].apply(there) - back.maps[0].shift, sides[1].components, atol=1e-9)
-    expected = component_maps((sides[1], sides[0]), solved.pairing.T.tocsr())  # the last rounds use no signals
+    expected = component_maps(
+        (sides[1], sides[0]), solved.pairing.T.tocsr()
+    )  # the last rounds use no signals
     for one, other in zip(back.maps, expected, strict=True):
         np.testing.assert_allclose(one.matrix, other.matrix, atol=1e-9)
         np.testing.assert_allclose(one.shift, other.shift, atol=1e-9)

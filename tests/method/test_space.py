@@ -246,7 +246,9 @@ def test_directions_of_noise_shrink_beside_those_of_the_manifold(rng):
 def test_a_difference_between_datasets_makes_no_direction_reliable(rng):
     rows = rng.randn(200, 3)
     moved = [rows[:100], rows[100:] + [0, 0, 9]]
-    as_is, apart = (np.linalg.norm(reliable_axes(p, DEFAULT).matrix, axis=1) for p in (np.split(rows, 2), moved))
+    as_is, apart = (
+        np.linalg.norm(reliable_axes(p, DEFAULT).matrix, axis=1) for p in (np.split(rows, 2), moved)
+    )
     np.testing.assert_allclose(as_is, apart, atol=0.02)
 
 
