@@ -85,7 +85,7 @@ def align(datasets: list[Any], **options: Any) -> HarmonicAlignment:
 
 
 def corrected(x: Any, y: Any) -> Any:
-    return align([x, y]).correct(reference=0)[1]
+    return align([x, y]).correct(reference=0).values[1]
 
 
 def quantile_matched(x: Any, y: Any) -> Any:
@@ -111,12 +111,12 @@ def cytometry() -> None:
     for person, month in PAIRS:
         (x, y), labels = days(person, month)
         model = align([x, y])
-        fixed, back = model.correct(reference=0)[1], model.correct(reference=1)[0]
+        fixed, back = model.correct(reference=0).values[1], model.correct(reference=1).values[0]
         halves = np.random.RandomState(0).permutation(len(x))
         apart = [denoise(v, balanced_transitions([v])).values for v in (x, y)]
         joint, joint_fixed = (model.denoise(np.vstack([x, v])) for v in (y, fixed))
         shares = [emd(d.values[: len(x)], d.values[len(x) :]) / emd(*apart) for d in (joint, joint_fixed)]
-        change = np.abs(align([x, x]).correct(reference=0)[1] - x).max()
+        change = np.abs(align([x, x]).correct(reference=0).values[1] - x).max()
         print(
             f"{f'{person} {month}':>12} {emd(x, y):6.3f} "
             f"{emd(x[halves[::2]], x[halves[1::2]]) / emd(x, y):7.3f} | "

@@ -148,7 +148,7 @@ def labelled(model: Any, kept: Kept, method: str) -> Results:
 
 
 def corrected(model: Any, kept: Kept) -> Results:
-    return {f"corrected {i}": x for i, x in enumerate(model.correct(reference=0))}
+    return {f"corrected {i}": x for i, x in enumerate(model.correct(reference=0).values)}
 
 
 def denoised(model: Any, kept: Kept) -> Results:

@@ -364,6 +364,12 @@ def _worms() -> Task:
     )
 
 
+def _worms_projected() -> Task:
+    """Without the links, which other methods cannot use: all see the same common space."""
+    task = _worms()
+    return replace(task, datasets=task.common, common=None, links=None)
+
+
 def _mnist_usps(source: str, target: str) -> Task:
     z = read(data_dir() / "mnist_vs_usps" / "mnist_vs_usps.npz")
     return Task(
@@ -455,6 +461,7 @@ _TASKS: dict[str, tuple[str, Callable[[], Task]]] = {
         lambda: _jurkat("jurkat_pure_pair", ["jurkat", "t293"]),
     ),
     "worms": ("planarian_schistosome/planarian_schistosome.npz", _worms),
+    "worms_projected": ("planarian_schistosome/planarian_schistosome.npz", _worms_projected),
     "mnist_usps": ("mnist_vs_usps/mnist_vs_usps.npz", lambda: _mnist_usps("mnist", "usps")),
     "usps_mnist": ("mnist_vs_usps/mnist_vs_usps.npz", lambda: _mnist_usps("usps", "mnist")),
     "coil": ("coil20/coil20.npz", _coil),

@@ -11,10 +11,14 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.mathjax",
+    # Brings MathJax and its fonts into the pages, so that formulas are there without a network.
+    "sphinx-mathjax-offline",
     "sphinx.ext.napoleon",
     "sphinx_design",
 ]
 exclude_patterns = ["_build"]
+# Otherwise pages with notebooks fetch a script for widgets, of which there are none.
+nb_ipywidgets_js = {}
 # Docstrings name things in single backticks; what is no object of ours stays as it is.
 default_role = "py:obj"
 

@@ -58,7 +58,7 @@ day2 = truth * gain + offset
 # returned in the units of the first.
 
 model = HarmonicAlignment(random_state=options.seed).fit({"day 1": day1, "day 2": day2})
-corrected = model.correct(reference="day 1")["day 2"]
+corrected = model.correct(reference="day 1").values["day 2"]
 
 ranks = day2.argsort(axis=0).argsort(axis=0) / (len(day2) - 1)
 matched = np.column_stack([np.quantile(v, r) for v, r in zip(day1.T, ranks.T, strict=True)])

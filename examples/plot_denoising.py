@@ -57,7 +57,7 @@ large, small = noisy.x, noisy.y * gain + offset
 # same diffusion on the unaligned rows. The number of steps is chosen from the data.
 
 model = HarmonicAlignment(random_state=options.seed).fit([large, small])
-corrected = model.correct(reference=0)
+corrected = model.correct(reference=0).values
 aligned = model.denoise(np.vstack(corrected))
 alone = [model.denoise(corrected[i], dataset=i).values for i in (0, 1)]
 unaligned = denoise(np.vstack([large, small]), balanced_transitions([large, small]))

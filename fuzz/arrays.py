@@ -280,7 +280,7 @@ def _transfer(rng: Rng, estimator: Any, x: Any, options: Any) -> None:
 def _correct(rng: Rng, estimator: Any, x: Any, options: Any) -> None:
     draw = rng.random()
     given = {} if draw < 0.7 else {"n_clusters": [0, 1, 3, "x", 10**6][rng.integers(5)]}
-    check_finite("correct", estimator.correct(estimator.keys_[0], **given))
+    check_finite("correct", estimator.correct(estimator.keys_[0], **given).values)
 
 
 def _denoise(rng: Rng, estimator: Any, x: Any, options: Any) -> None:

@@ -41,7 +41,7 @@ def two():
 
 def test_correction_brings_distributions_and_rows_to_the_truth(two):
     zx, x, _, zy, truth, _, y = two
-    fixed = correct([x, y], [zx, zy], 0)[1]
+    fixed = correct([x, y], [zx, zy], 0).values[1]
     before, after = earth_movers_distance(x, y).mean(), earth_movers_distance(x, fixed).mean()
     assert after < 0.15 * before
     assert np.abs(fixed - truth).mean() < 0.15 * np.abs(y - truth).mean()
@@ -50,12 +50,12 @@ def test_correction_brings_distributions_and_rows_to_the_truth(two):
 def test_the_reference_comes_back_unchanged_and_inputs_are_not_written_to(two):
     zx, x, _, zy, _, _, y = two
     kept = x.copy(), y.copy()
-    fixed = correct([x, y], [zx, zy], 0)
+    fixed = correct([x, y], [zx, zy], 0).values
     np.testing.assert_array_equal(fixed[0], x)
     assert fixed[0] is not x
     np.testing.assert_array_equal(x, kept[0])
     np.testing.assert_array_equal(y, kept[1])
-    np.testing.assert_array_equal(correct([x, y], [zx, zy], 1)[1], y)
+    np.testing.assert_array_equal(correct([x, y], [zx, zy], 1).values[1], y)
 
 
 def test_a_dataset_equal_to_the_reference_does_not_change(two, rng):
@@ -64,21 +64,21 @@ def test_a_dataset_equal_to_the_reference_does_not_change(two, rng):
     for values in (x, heaped):
         moved = unit(zx + 0.01 * rng.standard_normal(zx.shape))  # an alignment is never exact
         order = rng.permutation(len(x))
-        same, near, shuffled = correct([values] * 2 + [values[order]], [zx, moved, zx[order]], 0)
+        same, near, shuffled = correct([values] * 2 + [values[order]], [zx, moved, zx[order]], 0).values
         for found, expected in ((same, values), (near, values), (shuffled, values[order])):
             assert np.abs(found - expected).max() <= 1e-6
 
 
 def test_two_samples_of_one_population_hardly_change(rng):
     (zx, x, _), (zy, y, _) = population(rng, 600), population(rng, 600)
-    fixed = correct([x, y], [zx, zy], 0)[1]
+    fixed = correct([x, y], [zx, zy], 0).values[1]
     assert np.abs(fixed - y).mean() < 0.05 * y.std()
 
 
 def test_an_absent_population_does_not_distort_the_others(two):
     zx, x, gx, zy, truth, gy, y = two
     present = gx != 1
-    fixed = correct([x[present], y], [zx[present], zy], 0)[1]
+    fixed = correct([x[present], y], [zx[present], zy], 0).values[1]
     others = gy != 1
     error = np.abs(fixed - truth)[others].mean()
     assert error < 0.2 * np.abs(y - truth)[others].mean()
@@ -93,7 +93,7 @@ def test_heaps_at_zero_spread_and_keep_correlations(two):
     zx, x, _, zy, truth, _, _ = two
     x, truth = np.maximum(x - 1, 0), np.maximum(truth - 1, 0)
     y = np.maximum(truth - 1, 0)  # a higher limit of detection
-    fixed = correct([x, y], [zx, zy], 0)[1]
+    fixed = correct([x, y], [zx, zy], 0).values[1]
     shares = [(v < 0.05).mean() for v in (truth, y, fixed)]
     assert shares[1] > shares[0] + 0.1
     assert abs(shares[2] - shares[0]) < 0.05
@@ -107,7 +107,7 @@ def test_heaps_at_zero_spread_and_keep_correlations(two):
 def test_another_composition_is_no_batch_effect(shares, most, rng):
     (zx, x, _), (zy, truth, group) = population(rng, 900), population(rng, 700, shares)
     y = batch_effect(truth, group)
-    fixed = correct([x, y], [zx, zy], 0)[1]
+    fixed = correct([x, y], [zx, zy], 0).values[1]
     assert np.abs(fixed - truth).mean() < most * np.abs(y - truth).mean()
     ranks = np.argsort(np.argsort(y, axis=0), axis=0) / (len(y) - 1)
     globally = np.stack([np.quantile(x[:, j], ranks[:, j]) for j in range(5)], axis=1)
@@ -116,11 +116,11 @@ def test_another_composition_is_no_batch_effect(shares, most, rng):
 
 def test_size_of_chunks_does_not_matter(two):
     zx, x, _, zy, _, _, y = two
-    whole = correct([x, y], [zx, zy], 0)[1]
+    whole = correct([x, y], [zx, zy], 0).values[1]
     many = [np.tile(v, 160) for v in (x, y)]
     assert len(list(_chunks(many))) > 1
     # Ranks of many columns share one axis of the interpolation, which costs them some digits.
-    np.testing.assert_allclose(correct(many, [zx, zy], 0)[1], np.tile(whole, 160), atol=1e-4)
+    np.testing.assert_allclose(correct(many, [zx, zy], 0).values[1], np.tile(whole, 160), atol=1e-4)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csc_matrix])
@@ -135,7 +135,7 @@ def test_chunks_cover_every_column_once(rng, form):
 def test_the_same_seed_gives_the_same_result(two):
     zx, x, _, zy, _, _, y = two
     heaped = np.maximum(y - 2, 0)
-    first, second = (correct([x, heaped], [zx, zy], 0, random_state=3)[1] for _ in range(2))
+    first, second = (correct([x, heaped], [zx, zy], 0, random_state=3).values[1] for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 
@@ -143,7 +143,7 @@ def test_sparse_stays_sparse_with_its_pattern_and_type(two):
     zx, x, _, zy, truth, _, y = two
     rng = np.random.RandomState(1)
     sparse = [sp.csr_matrix(v * (rng.rand(*v.shape) < 0.4)).astype(np.float32) for v in (x, y)]
-    fixed = correct(sparse, [zx, zy], 0)
+    fixed = correct(sparse, [zx, zy], 0).values
     for before, after in zip(sparse, fixed, strict=True):
         assert sp.issparse(after)
         assert after.format == "csr"
@@ -159,17 +159,17 @@ def test_sparse_stays_sparse_with_its_pattern_and_type(two):
 def test_columns_with_nothing_stored_are_left_alone(two):
     zx, _, _, zy, *_ = two
     empty = [sp.csr_matrix((len(z), 3)) for z in (zx, zy)]
-    assert correct(empty, [zx, zy], 0)[1].nnz == 0
-    one_sided = correct([empty[0], sp.csr_matrix(np.ones((len(zy), 3)))], [zx, zy], 0)[1]
+    assert correct(empty, [zx, zy], 0).values[1].nnz == 0
+    one_sided = correct([empty[0], sp.csr_matrix(np.ones((len(zy), 3)))], [zx, zy], 0).values[1]
     np.testing.assert_array_equal(one_sided.toarray(), 1)
-    constant = correct([np.ones((len(zx), 1)), np.full((len(zy), 1), 3.0)], [zx, zy], 0)[1]
+    constant = correct([np.ones((len(zx), 1)), np.full((len(zy), 1), 3.0)], [zx, zy], 0).values[1]
     np.testing.assert_allclose(constant, 1)
 
 
 def test_several_datasets_and_tiny_ones(rng):
     parts = [population(rng, n) for n in (300, 200, 12)]
     signals = [parts[0][1], parts[1][1] + 2, parts[2][1] + 2]
-    fixed = correct(signals, [p[0] for p in parts], 0)
+    fixed = correct(signals, [p[0] for p in parts], 0).values
     assert np.abs(fixed[1] - parts[1][1]).mean() < 0.6
     assert [f.shape for f in fixed] == [s.shape for s in signals]
     assert all(np.isfinite(f).all() for f in fixed)
@@ -180,8 +180,8 @@ def test_doubtful_rows_have_no_say(two):
     spoilt, wrong = y.copy(), np.arange(len(y)) % 3 == 0
     spoilt[wrong] += 30
     sure = [np.ones(len(x)), np.where(wrong, 0.1, 1.0)]
-    fixed = correct([x, spoilt], [zx, zy], 0, confidence=sure)[1]
-    blind = correct([x, spoilt], [zx, zy], 0, confidence=[np.ones(len(x)), np.ones(len(y))])[1]
+    fixed = correct([x, spoilt], [zx, zy], 0, confidence=sure).values[1]
+    blind = correct([x, spoilt], [zx, zy], 0, confidence=[np.ones(len(x)), np.ones(len(y))]).values[1]
     error = [np.abs(v - truth)[~wrong].mean() for v in (fixed, blind)]
     assert error[0] < 0.5 * error[1]
 
@@ -323,7 +323,7 @@ def test_two_days_of_blood(data_dir):
     pooled = np.vstack(raw)
     x, y = ((v - pooled.mean(axis=0)) / pooled.std(axis=0) for v in raw)
     model = HarmonicAlignment(random_state=0).fit([x, y])
-    fixed = model.correct(reference=0)[1]
+    fixed = model.correct(reference=0).values[1]
     assert earth_movers_distance(x, fixed).mean() < 0.25 * earth_movers_distance(x, y).mean()
     above = np.triu_indices(25, 1)
     assert np.corrcoef(np.corrcoef(y.T)[above], np.corrcoef(fixed.T)[above])[0, 1] > 0.95

@@ -540,7 +540,7 @@ def test_whole_numbers_as_keys_are_keys_and_not_positions(rng):
     with pytest.raises(ValueError, match=r"dataset names 0; the datasets are \[1, 2\]"):
         model.transform(rows[1], dataset=0)
     np.testing.assert_array_equal(
-        model.correct()[1], rows[1], err_msg="by default the first is the reference"
+        model.correct().values[1], rows[1], err_msg="by default the first is the reference"
     )
     assert len(model.transfer(np.repeat(["a", "b"], 20)).labels) == 40
 

@@ -355,7 +355,7 @@ def test_batch_distance_falls():
 
 def test_fusion_shared_signals_beat_separate_decompositions():
     rows = {}
-    for form in ("independent", "shared"):
+    for form in ("independent", "shared", "noisy", "pairs 10", "pairs 50"):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AlignmentWarning)
             outcome = FUSION.measure(QUICK, cell_of(FUSION, form=form, method="default"))
@@ -367,6 +367,14 @@ def test_fusion_shared_signals_beat_separate_decompositions():
     assert rows["shared"]["beyond_chance"] > 3 * rows["independent"]["beyond_chance"]
     assert rows["shared"]["by_chance"] == pytest.approx(0.05, abs=0.02)
     assert rows["shared"]["foscttm"] < 0.15 < rows["independent"]["foscttm"]
+    assert rows["shared"]["foscttm"] < rows["noisy"]["foscttm"] < rows["independent"]["foscttm"]
+    assert rows["pairs 50"]["foscttm"] < rows["pairs 10"]["foscttm"] < 0.2
+
+
+def test_fusion_by_shape_needs_nothing_known():
+    score = FUSION.measure(QUICK, cell_of(FUSION, form="independent", method="shape")).rows[-1]
+    assert 0 <= score["foscttm"] <= 1
+    assert "p" not in score
 
 
 def test_a_quick_run_writes_tables_and_figures(tmp_path):
@@ -486,7 +494,7 @@ def test_paired_files_from_one_h5mu_and_without_shared_names(tmp_path):
         assert paired.from_files(plan.data, 0).signals is None
         cells = FUSION.cells(plan)
         rows = FUSION.measure(plan, next(c for c in cells if c["method"] == "mnn")).rows
-    assert {cell["form"] for cell in cells} == {"independent"}
+    assert {cell["form"] for cell in cells} == {"independent", "pairs 10", "pairs 50"}
     assert {cell["set"] for cell in cells} == {"pair.h5mu"}
     assert all(0 <= row["overlap"] <= 1 for row in rows if "overlap" in row)
 

@@ -255,6 +255,6 @@ def test_corrected_values_have_room(rng):
     single, double = rng.rand(60, 1).astype(np.float32), 1e45 * rng.rand(60, 1)
     from harmonicalign.uses.correct import correct
 
-    fixed, corrected = correct([double, single], [z, z])
+    fixed, corrected = correct([double, single], [z, z]).values
     np.testing.assert_array_equal(fixed, double)
     assert np.isfinite(corrected).all()

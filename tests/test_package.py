@@ -21,11 +21,13 @@ ROOMS = [
     "_typing",
     "_progress",
     "_hidden",
+    "_repr",
     "engines",
     "inputs",
     "paper",
     "evidence",
     "method",
+    "shape",
     "uses",
     "metrics",
     "fitted",
@@ -162,8 +164,21 @@ def test_recipe_names_the_dependencies_of_the_command_line():
     names = {elsewhere.get(name, name): version for name, version in bounds("cli").items()}
     python = project()["requires-python"].removeprefix(">=")
     assert needed == {**names, "python": python}
-    others = {elsewhere.get(name, name): version for name, version in bounds("all").items()}
+    others = {elsewhere.get(name, name): version for name, version in bounds("all", "compare").items()}
     assert allowed == {name: version for name, version in others.items() if name not in names}
+
+
+def test_all_brings_no_package_under_the_gpl():
+    assert "harmonypy" in bounds("compare")
+    assert "harmonypy" not in bounds("all")
+
+
+def test_the_demonstration_installs_the_core_and_matplotlib_only():
+    makefile = (ROOT / "Makefile").read_text()
+    rule = re.search(r"^\$\(DEMO_STAMP\):.*\n((?:\t.+\n)+)", makefile, flags=re.MULTILINE)[1]
+    (extras,) = re.findall(r"-e '\.\[(.+)\]'", rule)
+    assert re.search(r"^demo: \$\(DEMO_STAMP\) ", makefile, flags=re.MULTILINE)
+    assert set(bounds(*extras.split(","))) - set(bounds()) == {"matplotlib"}
 
 
 def test_versions_agree():

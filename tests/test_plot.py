@@ -7,9 +7,12 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from matplotlib.axes import Axes
 
+from harmonicalign import HarmonicAlignment, scverse
 from harmonicalign.adapters import plot
+from harmonicalign.datasets import load_digits_pair
 from harmonicalign.paper.bands import itersine_windows
 
 plt.switch_backend("Agg")
@@ -245,6 +248,10 @@ def test_alignment_error_against_names(ax, tmp_path):
         (lambda: plot.embedding([np.eye(2)], labels=[[1, 2, 3]]), r"labels\[0\] has shape"),
         (lambda: plot.embedding([np.eye(2)], values=[]), "values has 0 arrays"),
         (lambda: plot.before_after([np.eye(2)], []), "after has 0"),
+        (lambda: plot.before_after([np.eye(2)]), "after is missing"),
+        (lambda: plot.embedding([np.eye(2)], labels="type"), "names a column of obs"),
+        (lambda: plot.embedding([np.eye(2)], basis="X_umap"), "goes with AnnData only"),
+        (lambda: plot.correlation([np.eye(2)], pair=(0, 1)), "pair chooses among the pairs of a model"),
         (lambda: plot.feature_weights([]), "weights has shape"),
         (lambda: plot.feature_weights([1.0], ["a", "b"]), "names has 2 entries"),
         (lambda: plot.confidence([[1.5]]), "confidence lies in"),
@@ -262,3 +269,121 @@ def test_a_new_figure_is_made_when_no_axes_are_given(rng):
     assert isinstance(plot.spectrum([rng.uniform(size=4)]), Axes)
     assert isinstance(plot.confidence([rng.uniform(size=4)]), Axes)
     assert isinstance(plot.embedding([rng.normal(size=(4, 3))]), Axes)
+
+
+# --- models and annotated data ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits_pair(preserved=0.7, n_x=90, n_y=80, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model(digits):
+    return HarmonicAlignment(random_state=0).fit({"clean": digits.x, "scrambled": digits.y})
+
+
+@pytest.fixture(scope="module")
+def cells(digits):
+    """One AnnData with both halves in mixed order, annotated by `align`, and the model."""
+    anndata = pytest.importorskip("anndata")
+    pd = pytest.importorskip("pandas")
+    order = np.random.RandomState(0).permutation(170)
+    obs = pd.DataFrame(
+        {
+            "day": np.repeat(["first", "second"], [90, 80])[order],
+            "digit": pd.Categorical(np.concatenate([digits.labels_x, digits.labels_y])[order].astype(str)),
+        },
+        index=[f"cell{i}" for i in range(170)],
+    )
+    adata = anndata.AnnData(np.vstack([digits.x, digits.y])[order] / 16, obs=obs)
+    adata.var_names = [f"pixel{i}" for i in range(64)]
+    return adata, scverse.align(adata, batch_key="day")
+
+
+def test_a_model_is_drawn_as_its_arrays_are(digits, model, tmp_path):
+    drawn = plot.embedding(model, labels={"clean": digits.labels_x, "scrambled": digits.labels_y})
+    by_hand = plot.embedding(model.embedding_, labels=[digits.labels_x, digits.labels_y])
+    np.testing.assert_array_equal(offsets(drawn), offsets(by_hand))
+    assert legend_texts(drawn)[-2:] == ["clean", "scrambled"]
+    save(drawn, tmp_path)
+    dicts = plot.embedding(dict(zip(model.keys_, model.embedding_, strict=True)))
+    assert legend_texts(dicts) == ["clean", "scrambled"]
+
+    before, after = plot.before_after(model)
+    np.testing.assert_array_equal(offsets(after), offsets(by_hand))
+    np.testing.assert_allclose(offsets(before), offsets(plot.embedding([digits.x, digits.y])))
+    assert legend_texts(plot.confidence(model))[0].startswith("clean: median ")
+    assert legend_texts(plot.spectrum(model))[1].startswith("scrambled (")
+    panels = plot.correlation(model)
+    assert panels[0].get_title() == "correlation of clean and scrambled"
+    np.testing.assert_array_equal(panels[1].images[0].get_array(), model.alignment_.pairs[0, 1].rotation)
+    assert len(plot.correlation(model, pair=("scrambled", "clean"))) == 2
+    weights = plot.feature_weights(model, top=5)
+    np.testing.assert_array_equal(weights.lines[0].get_xdata(), np.sort(model.feature_weights_)[:-6:-1])
+
+
+def test_pairs_that_a_model_did_not_align(model):
+    alone = HarmonicAlignment(random_state=0).fit([model.embedding_[0]])
+    with pytest.raises(ValueError, match="holds one dataset"):
+        plot.correlation(alone)
+    with pytest.raises(ValueError, match="names 'other'"):
+        plot.correlation(model, pair=("clean", "other"))
+    with pytest.raises(ValueError, match=r"was not aligned directly; the pairs are \('clean', 'scrambled'\)"):
+        plot.correlation(model, pair=("clean", "clean"))
+
+
+def test_annotated_data_are_drawn_as_the_model_is(cells, tmp_path):
+    adata, model = cells
+    ax = plot.embedding(adata, labels="digit")
+    np.testing.assert_allclose(offsets(ax), offsets(plot.embedding(model)), atol=1e-10)
+    assert legend_texts(ax)[-2:] == ["first", "second"]
+    save(ax, tmp_path)
+    image = plot.embedding(adata, values="harmonic_confidence")
+    assert image.figure.axes[1].get_ylim()[1] <= 1
+    np.testing.assert_allclose(
+        offsets(plot.before_after(adata, labels="digit")[0]), offsets(plot.before_after(model)[0]), atol=1e-10
+    )
+    assert legend_texts(plot.confidence(adata)) == legend_texts(plot.confidence(model))
+    names = [text.get_text() for text in plot.feature_weights(adata, top=4).get_yticklabels()]
+    best = adata.var["harmonic_weight"].sort_values(ascending=False, kind="stable").index[:4]
+    assert names == list(best)
+    assert scverse.plot.embedding is plot.embedding
+
+
+def test_several_annotated_objects_and_other_entries(cells):
+    adata, _ = cells
+    parts = {day: adata[adata.obs["day"] == day].copy() for day in ("first", "second")}
+    model = scverse.align(parts)
+    np.testing.assert_allclose(offsets(plot.embedding(parts)), offsets(plot.embedding(model)))
+    assert legend_texts(plot.embedding(list(parts.values()))) == ["first", "second"]
+    for part in parts.values():
+        part.obsm["X_pca"] = np.asarray(part.X[:, 20:22])
+    flat = plot.embedding(parts, basis="X_pca")
+    assert set(map(tuple, offsets(flat))) == set(
+        map(tuple, np.vstack([p.X[:, 20:22] for p in parts.values()]))
+    )
+    np.testing.assert_array_equal(offsets(plot.before_after(parts)[0]), offsets(flat))
+
+
+def test_sparse_rows_are_projected_as_dense_ones(rng):
+    rows = [rng.poisson(1.0, (30, 8)).astype(float), rng.poisson(1.0, (20, 8)).astype(float)]
+    dense = plot.embedding(rows)
+    sparse = plot.embedding([sp.csr_matrix(r) for r in rows])
+    np.testing.assert_allclose(offsets(sparse), offsets(dense), atol=1e-10)
+
+
+def test_data_that_were_not_aligned_say_what_to_do(cells):
+    adata, _ = cells
+    plain = adata.copy()
+    del plain.uns["harmonic"]
+    with pytest.raises(ValueError, match=r"run harmonicalign\.scverse\.align first"):
+        plot.embedding(plain)
+    with pytest.raises(ValueError, match="obs of dataset 'first' has no 'kind'"):
+        plot.embedding(adata, labels="kind")
+    with pytest.raises(ValueError, match="obsm of dataset 'first' has no 'X_umap'"):
+        plot.embedding(adata, basis="X_umap")
+    plain.var = plain.var[[]]
+    with pytest.raises(ValueError, match="only the default method"):
+        plot.feature_weights(plain)

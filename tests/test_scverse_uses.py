@@ -226,12 +226,15 @@ def test_scores(batches):
 
 def test_corrected_layer(batches):
     adata, model = batches
-    scverse.correct(adata, model, reference="first")
+    found = scverse.correct(adata, model, reference="first")
     first = (adata.obs["batch"] == "first").to_numpy()
     layer = adata.layers["harmonic_corrected"]
     np.testing.assert_array_equal(layer[first], adata.X[first])
-    wanted = model.correct(reference="first")
+    wanted = model.correct(reference="first").values
     np.testing.assert_allclose(layer[~first], wanted["second"])
+    assert list(found) == ["first", "second"]
+    assert found["second"].reference == "first"
+    np.testing.assert_array_equal(found["second"].values, layer[~first])
     assert not np.allclose(layer[~first], adata.X[~first])
 
 
@@ -251,7 +254,7 @@ def test_corrected_layer_of_sparse_data_with_other_variables(pair):
         0,
         confidence=model.fitted_.support(),
         random_state=model.fitted_.seed,
-    )
+    ).values
     np.testing.assert_allclose(layer[:, :64].toarray(), wanted[1].toarray())
     assert (before != b.X).nnz == 0
 
@@ -270,8 +273,9 @@ def test_all_variables_are_corrected_not_only_signals(digits):
 def test_denoised_variables(pair):
     data, model = pair
     b = data[1]
-    steps = scverse.denoise(data, model, ["own0", "pixel20"], t=2)
-    assert steps == 2
+    found = scverse.denoise(data, model, ["own0", "pixel20"], t=2)
+    assert {key: smooth.t for key, smooth in found.items()} == {0: 2, 1: 2}
+    np.testing.assert_array_equal(found[1].values, b.obsm["harmonic_denoised"])
     assert list(data[0].obsm["harmonic_denoised"]) == ["pixel20"]
     assert list(b.obsm["harmonic_denoised"]) == ["own0", "pixel20"]
     stacked = np.concatenate([d[:, "pixel20"].X for d in data])

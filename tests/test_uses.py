@@ -63,7 +63,7 @@ def test_correction_brings_marginals_together(rng):
     batch = np.r_[x[::2], x[1::2] * 1.3 + 0.5]
     first, second = batch[:150], batch[150:]
     model = HarmonicAlignment(random_state=0).fit([first, second])
-    corrected = model.correct(reference=0)
+    corrected = model.correct(reference=0).values
     assert corrected[0] == pytest.approx(first)
     before = earth_movers_distance(first, second).mean()
     assert earth_movers_distance(first, corrected[1]).mean() < 0.5 * before
@@ -86,6 +86,74 @@ def test_denoising_asks_for_the_rows_of_the_model(digits, model):
         model.denoise(digits.x, dataset="b")
 
 
+def test_values_are_smoothed_in_the_form_they_come_in(digits):
+    halves = {"a": digits.x[:120], "b": digits.y[:100]}
+    model = HarmonicAlignment(random_state=0).fit(halves)
+    wanted = model.denoise(np.vstack(list(halves.values())), t=2).values
+    by_key = model.denoise(dict(reversed(halves.items())), t=2)
+    assert by_key.t == 2
+    assert list(by_key.values) == ["a", "b"]
+    np.testing.assert_array_equal(np.vstack(list(by_key.values.values())), wanted)
+    np.testing.assert_array_equal(np.vstack(model.denoise(list(halves.values()), t=2).values), wanted)
+    by_default = model.denoise(t=2).values
+    np.testing.assert_array_equal(by_default["b"], wanted[120:])
+    np.testing.assert_array_equal(
+        model.denoise(dataset="b", t=1).values, model.denoise(halves["b"], dataset="b", t=1).values
+    )
+    assert type(model.correct()).__name__ == "Corrected"
+    assert model.correct(reference="b").reference == "b"
+
+    order = np.random.RandomState(0).permutation(220)
+    stacked = np.vstack(list(halves.values()))[order]
+    together = HarmonicAlignment(random_state=0).fit(stacked, batch=np.repeat(["a", "b"], [120, 100])[order])
+    # Rows of one matrix stay where they are, whatever the order of the datasets.
+    np.testing.assert_allclose(
+        together.denoise(stacked, t=2).values, together.denoise(t=2).values, atol=1e-12
+    )
+    own = together.denoise(t=2).values
+    gap = np.abs(own - stacked).mean()
+    assert gap < 0.8 * np.abs(own - np.roll(stacked, 1, axis=0)).mean()
+
+
+def test_values_that_do_not_belong_to_the_rows(digits):
+    model = HarmonicAlignment(random_state=0).fit({"a": digits.x[:80], "b": digits.y[:70]})
+    with pytest.raises(ValueError, match=r"values has the datasets \['a'\]; the model has"):
+        model.denoise({"a": digits.x[:80]})
+    with pytest.raises(ValueError, match="values has 3 matrices but the model 2 datasets"):
+        model.denoise([digits.x[:80]] * 3)
+    with pytest.raises(ValueError, match="values of 'b' has 80 rows; expected the 70"):
+        model.denoise([digits.x[:80]] * 2)
+    with pytest.raises(ValueError, match="pass the same columns"):
+        model.denoise([digits.x[:80], digits.y[:70, :5]])
+    linked = HarmonicAlignment(random_state=0).fit(
+        [digits.x[:80], digits.y[:70, :40]], links=np.eye(64)[:, :40]
+    )
+    with pytest.raises(ValueError, match="the datasets have different signals"):
+        linked.denoise()
+
+
+def test_results_are_shown_in_a_line(digits):
+    model = HarmonicAlignment(random_state=0).fit({"a": digits.x[:80], "b": digits.y[:70]})
+    width = model.embedding_[0].shape[1]
+    assert repr(model.fitted_) == (
+        f"FittedAlignment('refined', rows={{'a': 80, 'b': 70}}, coordinates={width})"
+    )
+    smooth = model.denoise(digits.x[:80], dataset="a", t=2)
+    assert repr(smooth) == "Denoised(values=<80 × 64 float64>, t=2)"
+    assert "<70 × 64 float64>" in repr(model.correct())
+    for shown in (
+        model.transfer(digits.labels_x[:80]),
+        model.impute(digits.x[:80], source="a", target="b"),
+        model.significance_,
+        model.alignment_,
+        model.harmonics_[0],
+        model.harmonics_[0].graph,
+        digits,
+    ):
+        assert len(repr(shown)) < 600
+        assert "array(" not in repr(shown)
+
+
 def test_imputation(digits, model):
     found = model.impute(digits.x, source="a", target="b")
     guess = np.corrcoef(found.values.ravel(), digits.y_clean.ravel())[0, 1]
@@ -103,7 +171,7 @@ def test_an_added_dataset_joins_without_moving_the_others(digits):
     assert (model.transform(digits.x[250:], dataset=2) == new).all()
     assert [len(c) for c in model.confidence_] == [250, 300, 100]
     assert model.joint_.graph.n_rows == 650
-    assert len(model.correct(reference=0)) == 3
+    assert len(model.correct(reference=0).values) == 3
     with pytest.raises(ValueError, match="taken"):
         model.add(digits.x[250:], key=1)
     with pytest.raises(ValueError, match="signals has shape"):
@@ -196,7 +264,7 @@ def test_corrected_rows_of_a_stacked_sparse_matrix(digits):
     together = HarmonicAlignment(random_state=0).fit(sp.csr_matrix(stacked), batch=batch)
     parts = {key: sp.csr_matrix(stacked[batch == key]) for key in ("a", "b")}
     apart = HarmonicAlignment(random_state=0).fit(parts)
-    found, expected = together.correct("a"), apart.correct("a")
+    found, expected = together.correct("a").values, apart.correct("a").values
     assert sp.issparse(found)
     for key in ("a", "b"):
         assert (found[batch == key] != expected[key]).nnz == 0
@@ -214,7 +282,7 @@ def test_a_saved_model_is_the_same_model(tmp_path, digits, method):
     if method == "refined":
         assert (back.feature_weights_ == model.feature_weights_).all()
         assert back.significance_.p == model.significance_.p
-        assert (back.correct("a")["b"] == model.correct("a")["b"]).all()
+        assert (back.correct("a").values["b"] == model.correct("a").values["b"]).all()
         added = back.add(digits.y[250:], key="c")
         assert (harmonicalign.load(back.save(tmp_path / "grown.npz")).embedding_[2] == added).all()
 
@@ -232,7 +300,7 @@ def test_a_configuration_survives_saving_and_serves_what_is_added(tmp_path, digi
 def test_sparse_signals_survive_saving(tmp_path, digits):
     model = HarmonicAlignment(random_state=0).fit([sp.csr_matrix(digits.x), sp.csr_matrix(digits.y_clean)])
     back = harmonicalign.load(model.save(tmp_path / "model.npz"))
-    one, two = model.correct(), back.correct()
+    one, two = model.correct().values, back.correct().values
     assert sp.issparse(one[1])
     assert (one[1] != two[1]).nnz == 0
 

@@ -8,6 +8,7 @@ from harmonicalign.paper.bands import bandlimiting_weights, itersine_windows
 from harmonicalign.paper.graph import Graph, kernel_graph
 from harmonicalign.paper.harmonics import Harmonics, harmonics
 from harmonicalign.paper.joint import Joint, common_frame, joint_geometry, synchronize, unified_map
+from harmonicalign.shape.alignment import ShapeAlignment
 
 load = HarmonicAlignment.load
 
@@ -21,6 +22,7 @@ __all__ = [
     "Joint",
     "ModelFileError",
     "MultiAlignment",
+    "ShapeAlignment",
     "__version__",
     "align",
     "bandlimiting_weights",

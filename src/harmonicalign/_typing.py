@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -11,8 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 __all__ = [
+    "Anchors",
     "Array",
     "ArrayLike",
+    "Bandwidth",
     "Datasets",
     "FloatArray",
     "Labels",
@@ -41,6 +43,12 @@ MatrixLike: TypeAlias = ArrayLike | SparseMatrix
 
 Datasets: TypeAlias = MatrixLike | Sequence[MatrixLike] | Mapping[Hashable, MatrixLike]
 """One or several datasets as users pass them: a matrix, a list of them, or a dict that names them."""
+
+Anchors: TypeAlias = ArrayLike | Mapping[tuple[Hashable, Hashable], ArrayLike]
+"""Rows known to match: pairs of row numbers of two datasets, or such pairs by pair of datasets."""
+
+Bandwidth: TypeAlias = float | str | ArrayLike | Callable[[Array], ArrayLike]
+"""Scale of a kernel: one for all rows, one for each, a rule by name, or a function of the rows."""
 
 Pair: TypeAlias = tuple[Array, Array]
 """One array for each of two datasets."""

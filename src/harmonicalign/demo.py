@@ -1,8 +1,8 @@
-"""The main job on data that comes with scikit-learn: ``python -m harmonicalign.demo``.
+"""A demonstration on data that come with scikit-learn: ``python -m harmonicalign.demo``.
 
 Two disjoint halves of the digits; the second is multiplied by a random orthogonal matrix that keeps
-35 % of its columns. Nobody says which. Aligned, the second half's neighbours in the first are
-digits of the same kind again.
+35 % of its columns. Which ones is not known to the model. After alignment, the nearest images in the first
+half show the same digit again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def scores(pair: CorruptedPair, model: HarmonicAlignment) -> dict[str, float]:
-    """How well the second half's digits are told by their neighbours in the first half."""
+    """Share of images of the second half whose neighbours in the first half show the same digit."""
     x, y = model.embedding_
 
     def agreement(a: Any, b: Any) -> float:

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import copy
-import os
+from collections.abc import Hashable
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import (
+    Anchors,
+    Array,
+    Bandwidth,
+    Datasets,
+    Labels,
+    MatrixLike,
+    PathLike,
+    RandomState,
+)
 from harmonicalign.adapters.distributed.alignment import DistributedAlignment
 from harmonicalign.adapters.distributed.fit import Cluster, fit_distributed
 from harmonicalign.adapters.distributed.inputs import holds_dask, parse_lazy
@@ -29,6 +38,7 @@ from harmonicalign.fitted.conventions import (
     mention_what_is_not_aligned,
     method,
     parse_for,
+    placed_for,
     wrapper_for,
 )
 from harmonicalign.fitted.fit import fit_alignment
@@ -41,6 +51,9 @@ from harmonicalign.method.config import MethodConfig
 from harmonicalign.paper.align import MultiAlignment
 from harmonicalign.paper.harmonics import Harmonics
 from harmonicalign.paper.joint import Joint
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["HarmonicAlignment"]
 
@@ -103,9 +116,10 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         drawn towards the mean over all signals the less the signal varies. The weights that the fit used
         are ``model_.correspondence.weights``.
     feature_scores_ : array
-        Agreement of every signal across the datasets, in [−1, 1].
+        Agreement of every signal across the datasets under an alignment found without it, in [−1, 1].
     feature_selected_ : array of bool
-        Signals that correspond at a false discovery rate of 5 %.
+        Signals that correspond at a false discovery rate of 5 %, judged in the same way; none if the
+        alignment is not significant.
     share_ : float
         Share of the signals' smooth variation that corresponds.
     significance_ : Significance
@@ -135,7 +149,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     >>> from harmonicalign.datasets import load_digits_pair
     >>> pair = load_digits_pair(preserved=0.5, n_x=200, n_y=200, random_state=0)
     >>> model = HarmonicAlignment(random_state=0)
-    >>> zx, zy = model.fit_transform([pair.x, pair.y])
+    >>> zx, zy = model.fit_transform([pair.x, pair.y])  # of one width
     >>> bool(model.significance_.p < 0.01)
     True
     """
@@ -157,7 +171,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         frame: str = "blocks",
         signal_pca: int | None = None,
         first_band: int = 0,
-        bandwidth: Any = "knn",
+        bandwidth: Bandwidth = "knn",
         decay: float = 2.0,
         thresh: float = 1e-4,
         anisotropy: float | str = "auto",
@@ -165,7 +179,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         metric: str = "euclidean",
         device: str = "cpu",
         config: MethodConfig | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
         verbose: bool = False,
     ) -> None:
         self.method = method
@@ -194,14 +208,14 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     @exclusive
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: Datasets,
+        y: object = None,
         *,
-        batch: Any = None,
-        signals: Any = None,
-        anchors: Any = None,
-        links: Any = None,
-        client: Any = None,
+        batch: Labels | None = None,
+        signals: Datasets | None = None,
+        anchors: Anchors | None = None,
+        links: MatrixLike | None = None,
+        client: Client | str | None = None,
         landmark_rows: int | None = None,
         chunk_rows: int | None = None,
     ) -> Self:
@@ -217,18 +231,17 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         batch
             With one matrix: the label of the dataset of every row.
         signals
-            Columns that mean the same in every dataset, in the form of `X`; by default the datasets.
+            Columns that mean the same everywhere, in the form of `X`, which is the default; or "anchors".
         anchors
             For "refined". Rows known to match: an (m, 2) array of row numbers in two datasets, or a dict of
-            such arrays by pair of datasets.
+            such arrays by pair. With ``signals="anchors"``, or if widths differ, ten are evidence enough.
         links
             For two datasets whose signals differ: weights between the signals of the first and those of the
-            second (genes to proteins, orthologues); 0 is no link.
+            second (genes to proteins, orthologues); 0 is no link. For more datasets, a dict by pair.
         client
             A `distributed.Client`, or the address of a Dask scheduler, to fit there block by block; dask
-            arrays are fitted this way with the scheduler that Dask is configured to use. The model is fitted
-            on landmarks and places the other rows; `embedding_` holds lazy dask arrays. See
-            `harmonicalign.distributed`.
+            arrays are fitted so with Dask's own scheduler. The model is fitted on landmarks and places the
+            other rows; `embedding_` holds lazy dask arrays. See `harmonicalign.distributed`.
         landmark_rows
             With Dask: rows of each dataset that the model is fitted on; by default 20,000.
         chunk_rows
@@ -242,7 +255,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         named: dict[str, Any] = {
             "anchors": anchors,
             "links": links,
-            "signals_given": signals is not None,
+            "signals_given": signals is not None and not isinstance(signals, str),
             "seed": int(random_state_from(self.random_state).randint(2**31)),
             "verbose": self.verbose,
         }
@@ -252,47 +265,42 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             cluster = Cluster(client, landmark_rows, chunk_rows)
             self.fitted_ = fit_distributed(lazy, parameters, cluster, **named)
         else:
-            inputs = parse_for(self, X, batch, signals, corresponding=links is None)
+            known = links is None, anchors is not None
+            inputs = parse_for(self, X, batch, signals, corresponding=known[0], paired=known[1])
             mention_what_is_not_aligned(y, batch, len(inputs.keys))
             self.fitted_ = fit_alignment(inputs, parameters, **named)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+    def fit_transform(self, X: Datasets, y: object = None, **fit_params: Any) -> Any:
         """Align datasets as `fit` does and return their aligned coordinates in the form of the input."""
         self.fit(X, y, **fit_params)
         return self.fitted_.restored(wrapper_for(self))
 
-    def transform(self, X: Any, *, dataset: Any = None, signals: Any = None) -> Any:
-        """Aligned coordinates of rows of a known dataset, new or old.
+    def transform(
+        self, X: Datasets, *, dataset: Hashable = None, batch: Labels | None = None, signals: Any = None
+    ) -> Any:
+        """Aligned coordinates of rows of known datasets, new or old.
 
         Parameters
         ----------
         X
-            Rows of one dataset; or, without `dataset`, a list or dict of rows for every dataset. Tables are
-            matched by name; arrays have the columns of that dataset in its own order.
+            Rows of one dataset; one matrix with `batch`; or a list or dict of rows for every dataset. Tables
+            are matched by name; arrays have the columns of that dataset in its own order.
         dataset
-            Which dataset the rows belong to: its position, key or batch label. May be left out if
-            the model was fitted on one dataset.
+            Which dataset the rows belong to: its position, key or batch label. One dataset needs none.
+        batch
+            With one matrix: the dataset of every row. Not all datasets need to occur.
         signals
             Signals of the rows, if `fit` was given separate signals, by the same rule.
 
         Returns
         -------
         coordinates
-            Rows of the fit keep their coordinates; others are placed by the fitted maps
-            and the Nyström extension.
+            Rows of the fit keep theirs; others are placed by the fitted maps and the Nyström extension.
         """
-        check_is_fitted(self, "fitted_")
-        fitted, wrapper = self.fitted_, wrapper_for(self)
-        if dataset is None and len(fitted.keys) > 1:
-            return wrapper.hand_back(*fitted.place_all(X, signals))
-        i = 0 if dataset is None else fitted.position(dataset)
-        rows = X
-        if fitted.is_one_matrix:
-            rows = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
-        return wrapper.wrap(fitted.place(i, rows, signals), layout_of(X).index)
+        return placed_for(self, X, dataset, batch, signals)
 
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
+    def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the aligned coordinates: harmonic0, harmonic1, …"""
         check_is_fitted(self, "fitted_")
         return np.asarray([f"harmonic{i}" for i in range(self.fitted_.width)], dtype=object)
@@ -336,7 +344,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     impute = method(FittedAlignment.impute)
 
     @exclusive
-    def add(self, X: Any, *, key: Any = None, signals: Any = None) -> Array:
+    def add(self, X: MatrixLike, *, key: Hashable = None, signals: MatrixLike | None = None) -> Any:
         """Add a dataset without moving existing rows.
 
         Parameters
@@ -355,7 +363,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             interrupted, it stays as it was.
         """
         self.fitted_ = grown = self._at_hand().with_dataset(X, key=key, signals=signals)
-        return grown.embedding[-1]
+        return wrapper_for(self).wrap(grown.embedding[-1], layout_of(X).index)
 
     def in_memory(self) -> Self:
         """After a distributed fit: the same model with its landmarks as the datasets, in memory.
@@ -370,13 +378,13 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         out.fitted_ = fitted
         return out
 
-    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+    def report(self, path: PathLike, **options: Any) -> Path:
         """Write a report on this alignment, one HTML file; options as in `write_report`."""
         from harmonicalign.adapters.report import write_report
 
         return write_report(self, path, **options)
 
-    def save(self, path: str | os.PathLike[str], *, with_data: bool = True) -> Path:
+    def save(self, path: PathLike, *, with_data: bool = True) -> Path:
         """Write the fitted model to one ``.npz`` file, all of it or nothing; see `harmonicalign.load`.
 
         Without the data (`with_data`) it places rows and transfers, imputes and denoises what it is given;
@@ -389,7 +397,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         return write_alignment(path, Stored(params, feature_facts(self), fitted, container_of(self)))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: PathLike) -> Self:
         """Read a model that `save` wrote. Nothing in the file is executed."""
         stored = read_alignment(path)
         model = cls(**stored.params)

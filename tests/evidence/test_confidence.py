@@ -6,8 +6,9 @@ import numpy as np
 import plain_stages
 import pytest
 
-from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.evidence.confidence import doubted, row_confidence
 from harmonicalign.evidence.config import EVIDENCE
+from harmonicalign.evidence.significance import Significance
 
 
 def test_confidence_tells_rows_without_counterpart(rng):
@@ -62,3 +63,15 @@ def test_rows_that_coincide_are_supported():
     same = np.zeros((20, 2))
     for found in row_confidence([same, same]):
         assert found.tolist() == [1.0] * 20
+
+
+def test_confidence_is_low_where_no_alignment_is_significant():
+    null, sure = np.arange(99.0), np.array([1.0, 0.5])
+    good, bad = (Significance(z=0.0, p=p, observed=0.0, null=null) for p in (1e-3, 0.5))
+    opposed = replace(good, opposed=True)
+    untested = Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0))
+    for tests in ([], [good], [bad, good], [untested]):
+        assert np.array_equal(doubted(sure, tests), sure)
+    for tests in ([bad], [bad, bad], [opposed]):
+        assert doubted(sure, tests) == pytest.approx(EVIDENCE.chance_confidence * sure)
+    assert np.array_equal(doubted(sure, [bad], replace(EVIDENCE, chance_confidence=1.0)), sure)

@@ -26,6 +26,7 @@ from harmonicalign._exceptions import ModelFileError
 from harmonicalign._hidden import hidden_name
 from harmonicalign._typing import Array
 from harmonicalign.evidence.correspondence import Correspondence
+from harmonicalign.evidence.known import SignalMap
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.fitted.conventions import check_container
@@ -82,6 +83,7 @@ TYPES: dict[str, type] = {
         Parameters,
         Reduction,
         Settings,
+        SignalMap,
         Significance,
         *_MODELS.values(),
     )

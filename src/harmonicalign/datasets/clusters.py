@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, RandomState
 from harmonicalign.datasets._draws import random_orthogonal, share_of, unit
 from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
@@ -30,6 +31,8 @@ class ClustersPair:
     corresponds
         (d,) booleans: the columns that mean the same in both.
     """
+
+    __repr__ = short_repr
 
     x: Array
     y: Array

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, ArrayLike, Labels, RandomState
 from harmonicalign.datasets._draws import random_orthogonal, share_of
 from harmonicalign.inputs.validate import check_integer, check_rows, random_state_from
@@ -34,6 +35,8 @@ class CorruptedPair:
     rows_x, rows_y
         Indices of the rows in the original data.
     """
+
+    __repr__ = short_repr
 
     x: Array
     y: Array

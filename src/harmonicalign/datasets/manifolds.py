@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, RandomState
 from harmonicalign.datasets._draws import random_orthogonal, share_of
 from harmonicalign.inputs.validate import check_integer, check_number, random_state_from
@@ -40,6 +41,8 @@ class ManifoldPair:
     rotation
         (d, d), the rotation of the second sample.
     """
+
+    __repr__ = short_repr
 
     x: Array
     y: Array

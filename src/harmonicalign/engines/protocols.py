@@ -25,6 +25,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 
 __all__ = ["EigenSolver", "Eigenpairs", "NeighbourEngine", "Neighbours", "check_k", "checked_neighbours"]
@@ -43,6 +44,8 @@ class Neighbours:
     recall
         Share of the true neighbours that were found; 1 where all pairs were compared.
     """
+
+    __repr__ = short_repr
 
     indices: Any
     distances: Any

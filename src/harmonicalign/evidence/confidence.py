@@ -9,8 +9,9 @@ import numpy as np
 from harmonicalign._typing import Array
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
+from harmonicalign.evidence.significance import Significance
 
-__all__ = ["row_confidence"]
+__all__ = ["doubted", "row_confidence"]
 
 
 def row_confidence(
@@ -63,6 +64,26 @@ def row_confidence(
             others = together[np.sort(shuffled[batch[shuffled] != i][:size])]
         out.append(_confidence(rows, sample, others, k, n_smooth))
     return out
+
+
+def doubted(confidence: Array, tests: Sequence[Significance], config: EvidenceConfig = EVIDENCE) -> Array:
+    """Confidence of a dataset's rows if the alignment may mean nothing.
+
+    Rows can be mixed perfectly by an alignment of columns that have nothing to do with each other, and their
+    confidence says only that they were mixed. It is reduced if none of the dataset's alignments is
+    significant.
+
+    Parameters
+    ----------
+    confidence
+        Confidence of the rows of one dataset.
+    tests
+        Tests of its alignments with other datasets.
+    config
+        Factor by which confidence is reduced.
+    """
+    meaningless = bool(tests) and all(test.by_chance or test.opposed for test in tests)
+    return confidence * config.chance_confidence if meaningless else confidence
 
 
 def _confidence(rows: Array, sample: Array, others: Array, k: int, n_smooth: int) -> Array:

@@ -79,6 +79,23 @@ class EvidenceConfig:
         "presence at which the weight of a feature is half its own, half the mean weight",
         "MNIST pairs 10–16 and swapped columns; .001 to .1 differ little",
     )
+    # Features that are judged by an alignment found without them.
+    feature_folds: int = constant(
+        5, "folds in which features are held out", "a bound on cost, not tuned", (2,)
+    )
+    few_to_hold_out: int = constant(
+        30,
+        "with at most so many features, each is a fold",
+        "rotated cytometry; benchmarks/calibration.py",
+        (0,),
+    )
+    rows_held_out: int = constant(
+        600, "rows of each dataset that the folds align", "a bound on cost, not tuned"
+    )
+    features_held_out: int = constant(1000, "features in which these rows are compared", "a bound on cost")
+    steps_held_out: int = constant(
+        3, "updates of anchors, rotation and weights per fold", "PBMC: 6 add nothing"
+    )
     # Relations between features.
     related_features: int = constant(
         500,
@@ -97,16 +114,77 @@ class EvidenceConfig:
         "disagreement of squares above which columns are taken to have opposite signs",
         "576 pairs of nine datasets: at most .04; 46 negated ones: at least .3",
     )
+    # What the columns look like.
+    ordered_features: int = constant(
+        250, "number of columns whose order is examined", "shifted and mirrored digits, cytometry and spectra"
+    )
+    most_shift: int = constant(
+        100, "maximum number of columns by which they may be shifted", "a bound on cost"
+    )
+    least_overlap: float = constant(
+        0.5, "minimum share of columns that have a partner in another order", "not tuned"
+    )
+    order_agreement: float = constant(
+        0.85, "minimum agreement of the correlations in another order", "shifted columns: .90 to 1"
+    )
+    order_left: float = constant(
+        0.25,
+        "disagreement left, relative to the order given, at which another order is clearly better",
+        "shifted or mirrored columns: 0 to .19; unrelated smooth spectra: .26 to .53",
+    )
+    order_near_all: float = constant(
+        0.95, "agreement from which half of the disagreement may be left", "pictures shifted by a pixel"
+    )
+    exactly_uncorrelated: float = constant(
+        0.05,
+        "mean correlation of columns of one decomposition, over that of independent columns",
+        "separate SVDs: 0; of all rows together: .8 to 5",
+    )
+    nearly_uncorrelated: float = constant(
+        1.3, "the same for some of the rows of a decomposition", "half of the rows: .7 to .9"
+    )
+    one_decomposition: float = constant(
+        0.5,
+        "share of corresponding columns after one decomposition of all rows",
+        "digits: all; separate: none",
+    )
+    geometric_rows: int = constant(500, "rows in which the geometry predicts signals", "a bound on cost")
+    geometric_signals: int = constant(200, "signals that are predicted", "a bound on cost")
+    geometric: float = constant(
+        0.85,
+        "share of the signals that the geometry predicts, above which they are not tested",
+        "nine families of data: .1 to .6, pictures of objects .8; heat kernel signatures .87 to .99",
+    )
+    # Whether the rows are of one kind.
+    overlap_rows: int = constant(1000, "rows of each dataset whose signals are predicted", "a bound on cost")
+    overlap_features: int = constant(300, "features that are predicted", "a bound on cost")
+    overlap_neighbours: int = constant(5, "neighbours that predict a row", "not tuned")
+    least_predicted: float = constant(
+        0.3, "correlation with the prediction in its own dataset from which a feature counts", "not tuned"
+    )
+    different_things: float = constant(
+        0.82,
+        "prediction by the other dataset, relative to the own, below which rows seem different",
+        "digits and PBMC: .35 to .80 without a common class, .80 to 1 with some",
+    )
     # Permutation test.
     chance: float = constant(0.05, "an alignment with a larger p is not significant", "convention", (1.0,))
     fewest_features: int = constant(
         5, "minimum number of informative features for a test", "fewer allow no p below .05"
     )
     permutations: int = constant(
-        30,
-        "permutations of the test; smaller p follow from a t distribution",
-        "level of the test",
-        (10,),
+        99,
+        "permutations of the test; p below a fifth follow from the tail",
+        "benchmarks/calibration.py",
+        (30,),
+    )
+    tail_power: float = constant(
+        8.0,
+        "power with which p falls beyond these draws",
+        "benchmarks/calibration.py: with 20, .5 % below .001",
+    )
+    tail_draws: int = constant(
+        20, "number of largest draws that make the tail of the test", "benchmarks/calibration.py"
     )
     block_features: int = constant(
         6,
@@ -117,7 +195,9 @@ class EvidenceConfig:
         0.1, "lower bound on the spread of the null; it is .7 to 1 if anything varies", "guards rounding"
     )
     clearly: float = constant(
-        4.0, "standard deviations by which negated features must agree beyond chance", "up to three by chance"
+        6.0,
+        "standard deviations by which negated features must agree beyond chance",
+        "120 designs: up to 4.4 by chance, 13 to 22 where negated",
     )
     # Confidence of rows.
     confidence_neighbours: int = constant(10, "neighbours in the confidence of a row", _ABLATION, (5, 20))
@@ -126,6 +206,9 @@ class EvidenceConfig:
     )
     confidence_smoothing: int = constant(
         2, "number of times that confidence is averaged over neighbours inside the method", _ABLATION, (0, 4)
+    )
+    chance_confidence: float = constant(
+        0.25, "factor on the confidence of rows where no alignment is significant", "as for kinship", (1.0,)
     )
     reported_smoothing: int = constant(
         4, "the same for the confidence that is reported", "AUC of removed classes: cortex .919, PBMC .988"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.paper.align import orthogonalize
@@ -50,6 +51,8 @@ class Correspondence:
     enough_presence
         Presence at which a signal's own score counts as much as the mean weight; see `belief`.
     """
+
+    __repr__ = short_repr
 
     scores: Array
     weights: Array

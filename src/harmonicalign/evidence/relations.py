@@ -45,6 +45,8 @@ class Relations:
         the first and the second dataset, (3, m, m); zero between a feature and itself.
     skew
         Agreement of the correlations between squares and features, relative to that between features.
+    n_rows
+        Rows of the two datasets; 0 if unknown.
     """
 
     features: Array
@@ -53,6 +55,7 @@ class Relations:
     y: Array
     skew: float
     config: EvidenceConfig = EVIDENCE
+    n_rows: tuple[int, int] = (0, 0)
 
     @property
     def opposed(self) -> bool:
@@ -93,7 +96,8 @@ def relate(x: Any, y: Any, config: EvidenceConfig = EVIDENCE) -> Relations:
     weights = np.maximum(_scores(rx[:1], ry[:1], config.relation_steps), 0) ** 2
     alike = weights @ (rx[0] * ry[0]) @ weights
     skew = (weights * square_x * square_y) @ (rx[1] * ry[1]) @ weights
-    return Relations(features, len(spread), rx, ry, float(skew / alike) if alike > 0 else 0.0, config)
+    rows = x.shape[0], y.shape[0]
+    return Relations(features, len(spread), rx, ry, float(skew / alike) if alike > 0 else 0.0, config, rows)
 
 
 def _scores(x: Array, y: Array, n_steps: int) -> Array:

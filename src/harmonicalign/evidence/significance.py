@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from scipy import stats
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
-from harmonicalign.evidence.correspondence import learn_rotation, scores
+from harmonicalign.evidence.correspondence import scores
 from harmonicalign.evidence.relations import Relations
+from harmonicalign.paper.align import orthogonalize
 from harmonicalign.paper.bands import bandlimiting_weights
 from harmonicalign.paper.harmonics import Harmonics
 
-__all__ = ["Significance", "false_discovery", "permutation_test"]
+__all__ = ["Significance", "false_discovery", "permutation_test", "tail_probability"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,11 @@ class Significance:
         Whether corresponding features seem to have opposite signs, as if those of one dataset were negated.
     chance
         The alignment is not significant if p is larger.
+    untested
+        Why no test was made; empty if there are too few features, or if it was made.
     """
+
+    __repr__ = short_repr
 
     z: float
     p: float
@@ -45,6 +50,7 @@ class Significance:
     null: Array
     opposed: bool = False
     chance: float = EVIDENCE.chance
+    untested: str = ""
 
     @property
     def tested(self) -> bool:
@@ -62,7 +68,8 @@ class Significance:
 
     def __str__(self) -> str:
         if not self.tested:
-            return f"not tested: fewer than {EVIDENCE.fewest_features} features vary in both datasets"
+            reason = self.untested or f"fewer than {EVIDENCE.fewest_features} features vary in both datasets"
+            return f"not tested: {reason}"
         which_way = ", but the features go opposite ways" if self.opposed else ""
         return f"z = {self.z:.1f}, p = {self.p:.2g}{which_way}"
 
@@ -88,8 +95,10 @@ def permutation_test(
     no rotation and is sensitive with few features, which some rotation always makes agree.
 
     Features are permuted among features of similar smoothness only, because two low-frequency features
-    correlate better than a low- and a high-frequency one whatever they mean. Fewer than five features that
-    vary in both datasets are not tested.
+    correlate better than a low- and a high-frequency one whatever they mean. All permutations within the
+    blocks are equally likely, so that the rank of the agreement among the permuted ones is an exact p-value
+    where the features of a block are exchangeable; smaller p follow from the tail (`tail_probability`). Fewer
+    than five features that vary in both datasets are not tested.
 
     The test does not detect opposite signs: if the features of one dataset are negated, a wrong rotation can
     make them agree nearly as well. The relations detect this (`harmonicalign.evidence.relations`); see
@@ -119,9 +128,12 @@ def permutation_test(
         return Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0), chance=config.chance)
 
     def statistics(other: Array) -> tuple[float, float]:
-        nuclear = scipy.linalg.svdvals(bands * (a @ other.T)).sum()
-        rotation = learn_rotation(bands, fx, a, other, n_iterations=2, tolerance=config.learning_tolerance)[0]
-        return float(nuclear), float(np.linalg.norm(np.maximum(scores(rotation, fx, a, other), 0), 4))
+        rotation, singular_values, _ = orthogonalize(bands * (a @ other.T), complete=False)
+        weights = np.maximum(scores(rotation, fx, a, other), 0) ** 2
+        if weights.any():
+            rotation = orthogonalize(bands * ((a * weights) @ other.T), complete=False)[0]
+        agreement = np.maximum(scores(rotation, fx, a, other), 0)
+        return float(singular_values.sum()), float(np.linalg.norm(agreement, 4))
 
     rng, n_permutations = np.random.RandomState(random_state), config.permutations
     smoothness = _smoothness(fx, a) + _smoothness(fy, b)
@@ -151,14 +163,38 @@ def permutation_test(
     null = ((permuted - mean) / spread).max(axis=1)
     # If nothing varies, only rounding errors are left and must not be amplified.
     z = (observed - float(null.mean())) / max(float(null.std(ddof=1)), config.least_spread)
-    # Cyclic permutations of few features share 1/(d − 1) of their pairs, so they differ less from each other
-    # than from the features as they are paired, with which they share none. With several blocks the effect is
-    # negligible: on noise, the test then keeps its level without a correction.
-    d = a.shape[1]
-    alike = d / (d - 2) if d < 2 * config.block_features else 1.0
-    # The spread is estimated from few draws, hence Student's distribution for a new draw.
-    p = float(stats.t.sf(z / np.sqrt(alike + 1 / n_permutations), n_permutations - 1))
+    p = tail_probability(observed, null, config)
     return Significance(z=z, p=p, observed=observed, null=null, opposed=opposed, chance=config.chance)
+
+
+def tail_probability(observed: float, null: Array, config: EvidenceConfig = EVIDENCE) -> float:
+    r"""Probability of a value at least as large as `observed`, from draws of the null distribution.
+
+    Among the draws it is the rank, ``(1 + draws at least as large) / (1 + draws)``. Beyond the m largest it
+    falls with the excess over the next one, u, in units of the mean excess e of those m,
+
+    .. math:: \frac{m + 1}{B + 1} \left(1 + \frac{t - u}{a\, e}\right)^{-a}.
+
+    With a = m this is exact for exponential tails, as e is itself estimated; a smaller power a is cautious,
+    for tails that are heavier.
+
+    Parameters
+    ----------
+    observed
+        The value t.
+    null
+        Draws, (B,).
+    config
+        The number of draws in the tail, the power, and a lower bound on e.
+    """
+    largest = np.sort(null)[::-1]
+    n_tail = min(config.tail_draws, len(null) - 1)
+    threshold = largest[n_tail]
+    if observed <= threshold:
+        return float((1 + np.sum(null >= observed)) / (1 + len(null)))
+    excess = max(float((largest[:n_tail] - threshold).mean()), config.least_spread)
+    beyond = 1 + (observed - threshold) / (config.tail_power * excess)
+    return float((n_tail + 1) / (len(null) + 1) * beyond**-config.tail_power)
 
 
 def _relatedness(relations: Relations, partners: Array | None = None) -> float:
@@ -185,14 +221,13 @@ def _smoothness(frequencies: Array, spectral: Array) -> Array:
 
 
 def _shuffled(order: Array, rng: np.random.RandomState, least: int) -> Array:
-    """A permutation that moves every feature, within blocks of similar smoothness."""
+    """A random permutation within blocks of similar smoothness."""
     d = len(order)
     size = min(d, max(least, d // 20))
-    shift = rng.randint(size)
     out = np.empty(d, dtype=np.int64)
-    rolled = np.roll(order, shift)
+    rolled = np.roll(order, rng.randint(size))
     for start in range(0, d - size + 1, size):
         stop = start + size if start + 2 * size <= d else d
-        block = rng.permutation(rolled[start:stop])
-        out[block] = np.roll(block, 1)
+        block = rolled[start:stop]
+        out[block] = rng.permutation(block)
     return out

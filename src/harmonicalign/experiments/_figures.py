@@ -24,6 +24,7 @@ LABELS = {
     "harmony": "Harmony",
     "scanorama": "Scanorama",
     "none": "unaligned",
+    "shape": "harmonicalign, by shape",
     "chance": "chance",
     "procrustes": "known pairs (Procrustes)",
 }
@@ -36,6 +37,7 @@ _COLOURS = {
     "harmony": "#E69F00",
     "scanorama": "#56B4E9",
     "none": "#666666",
+    "shape": "#F0A07A",
     "chance": "#A0A0A0",
     "procrustes": "#000000",
 }
@@ -46,6 +48,7 @@ _MARKERS = {
     "magan": "D",
     "wang": "v",
     "none": "x",
+    "shape": "p",
     "procrustes": "+",
 }
 # One method with several settings: shades of blue, with different markers and dashes.

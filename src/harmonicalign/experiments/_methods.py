@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._typing import Array, MatrixLike
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.experiments import baselines
+from harmonicalign.shape.alignment import ShapeAlignment
 
-__all__ = ["OURS", "QUICK_MAGAN", "TUNED", "Embedded", "embed", "embed_digits", "names", "tuned"]
+__all__ = ["OURS", "QUICK_MAGAN", "TUNED", "Embedded", "by_shape", "embed", "embed_digits", "names", "tuned"]
 
 
 OURS = ("paper", "default")
@@ -80,6 +83,7 @@ def embed(
     *,
     signals: Sequence[MatrixLike] | None = None,
     seed: int = 0,
+    anchors: Any = None,
     **options: Any,
 ) -> Embedded:
     """Embed datasets by the method of that name.
@@ -95,6 +99,8 @@ def embed(
         methods take one matrix per dataset, the signals.
     seed
         Seed of the method.
+    anchors
+        For the default: rows known to match, from which signals are learned where none are given.
     **options
         Parameters of the method.
     """
@@ -107,7 +113,9 @@ def embed(
         model = HarmonicAlignment(
             method="paper" if method == "paper" else "refined", random_state=seed, **options
         )
-        model.fit(list(datasets), signals=None if signals is None else list(signals))
+        given = None if signals is None else list(signals)
+        learned = anchors is not None and signals is None
+        model.fit(list(datasets), signals="anchors" if learned else given, anchors=anchors)
         return Embedded(model.embedding_, *spent(), model=model)
     shown = list(datasets if signals is None else signals)
     if method in ("magan", "harmony", "scanorama", "scvi"):
@@ -117,6 +125,15 @@ def embed(
         fit = other.fit(shown)  # type: ignore[attr-defined]
         return Embedded(fit.embeddings, *spent(), curves=fit.history_)
     return Embedded(other.fit_transform(shown), *spent())
+
+
+def by_shape(datasets: Sequence[MatrixLike], seed: int = 0) -> Embedded:
+    """Two datasets aligned by shape alone, refused or not."""
+    start = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AlignmentWarning)
+        found = ShapeAlignment(random_state=seed).fit(list(datasets)).embedding_
+    return Embedded(found, time.perf_counter() - start[0], time.process_time() - start[1])
 
 
 def tuned(method: str, quick: bool = False) -> dict[str, Any]:

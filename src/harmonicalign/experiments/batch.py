@@ -84,7 +84,7 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
         "denoised together": parts(denoise(both, combined, t=aligned.t).values),
         "paper": parts(paper.denoise(both, t=aligned.t).values),
         "default": parts(aligned.values),
-        "corrected": tuple(model.correct(reference=0)),
+        "corrected": tuple(model.correct(reference=0).values),
     }
     distances = {stage: earth_movers_distance(*values) for stage, values in stages.items()}
     rows = [

@@ -12,7 +12,7 @@ from harmonicalign._typing import Array
 from harmonicalign.experiments import _paired
 from harmonicalign.experiments._data import seed_of
 from harmonicalign.experiments._figures import curve, figure, finish, label, methods_in, style
-from harmonicalign.experiments._methods import QUICK_MAGAN, embed, names
+from harmonicalign.experiments._methods import QUICK_MAGAN, Embedded, by_shape, embed, names
 from harmonicalign.experiments._runner import Cell, Experiment, Outcome, Plan, Summary
 from harmonicalign.experiments._tables import Row
 from harmonicalign.experiments._training import keep_curves, training_outputs
@@ -20,7 +20,23 @@ from harmonicalign.metrics import foscttm, neighbourhood_overlap
 
 METHODS = ("none", "mnn", "magan", "paper", "default")
 PERCENT = (0.5, 1, 2, 5, 10, 20)
-FORMS = {"independent": "independent SVDs", "shared": "shared signals"}
+FORMS = {
+    "independent": "independent SVDs",
+    "shared": "shared signals",
+    "noisy": "half of the links wrong",
+    "pairs 10": "no links, 10 % known pairs",
+    "pairs 50": "no links, 50 % known pairs",
+}
+"""What is known of the correspondence; the last is the ceiling."""
+
+_NO_LINKS = ("independent", "pairs 10", "pairs 50")
+
+
+def methods_of(form: str) -> tuple[str, ...]:
+    """Methods that can use what a form knows."""
+    if form.startswith("pairs"):
+        return ("default",)
+    return (*METHODS, "shape") if form == "independent" else METHODS
 
 
 def cells(plan: Plan) -> list[Cell]:
@@ -33,14 +49,13 @@ def cells(plan: Plan) -> list[Cell]:
     else:
         sets = _paired.there(plan)
     lacks = names()
-    methods = [method for method in METHODS if not lacks[method]]
     out: list[Cell] = []
     for name in sets:
-        linked = _linked(plan, name)
-        for form in FORMS if linked else ["independent"]:
+        for form in FORMS if _linked(plan, name) else _NO_LINKS:
             out += [
                 {"set": name, "form": form, "method": method, "repeat": repeat}
-                for method in methods
+                for method in methods_of(form)
+                if not lacks.get(method)
                 for repeat in plan.repeats(full=3, quick=1)
             ]
     # One data set after the other, so that each is loaded once.
@@ -79,24 +94,9 @@ def _load(plan: Plan, name: str, repeat: int) -> _paired.Paired:
 def measure(plan: Plan, cell: Cell) -> Outcome:
     """Overlap of the neighbourhoods of paired rows, by their size, after aligning shuffled rows."""
     pair = _load(plan, cell["set"], cell["repeat"])
-    method, rng = cell["method"], np.random.RandomState(seed_of("shuffle", cell["repeat"]))
+    rng = np.random.RandomState(seed_of("shuffle", cell["repeat"]))
     shuffle = rng.permutation(len(pair.y))
-    width = min(pair.x.shape[1], pair.y.shape[1])
-    options: dict[str, Any] = {}
-    if method == "magan" and plan.quick:
-        options = QUICK_MAGAN
-    if cell["form"] == "shared":
-        assert pair.signals is not None
-        signals = [pair.signals[0], pair.signals[1][shuffle]]
-        if method == "magan" and pair.n_links > 50:
-            options = options | {"n_components": 50}
-        if method == "mnn" and pair.n_links < 3:
-            options = {"cosine": False}
-        found = embed(method, [pair.x, pair.y[shuffle]], signals=signals, seed=cell["repeat"], **options)
-    else:
-        # The components of two separate decompositions do not correspond, but are treated as if they did.
-        data = [pair.x[:, :width], pair.y[shuffle][:, :width]]
-        found = embed(method, data, seed=cell["repeat"], **options)
+    found = _found(pair, cell, shuffle, QUICK_MAGAN if plan.quick else {})
     zx, zy = found.coordinates[0], found.coordinates[1][np.argsort(shuffle)]
     shared = {key: cell[key] for key in ("set", "form", "repeat", "method")}
     sizes = [max(1, round(percent / 100 * len(zx))) for percent in PERCENT]
@@ -115,9 +115,51 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
         for i, (percent, size) in enumerate(zip(PERCENT, sizes, strict=True))
     ]
     score = shared | {"foscttm": foscttm(zx, zy), "seconds": found.cpu_seconds}
-    if method == "default" and found.model is not None:
+    if cell["method"] == "default" and found.model is not None:
         score["p"] = found.model.significance_.p
     return Outcome([*rows, score | {"rows": len(zx), "links": pair.n_links}], keep_curves(found))
+
+
+def _found(pair: _paired.Paired, cell: Cell, shuffle: Array, magan: dict[str, Any]) -> Embedded:
+    """Both modalities aligned with what the cell's form knows; rows of the second are shuffled.
+
+    Parameters
+    ----------
+    pair
+        The data.
+    cell
+        Form, method and repeat.
+    shuffle
+        Order of the rows of the second.
+    magan
+        Options of MAGAN.
+    """
+    method, form, seed = cell["method"], cell["form"], cell["repeat"]
+    data = [pair.x, pair.y[shuffle]]
+    options: dict[str, Any] = magan if method == "magan" else {}
+    if method == "shape":
+        return by_shape(data, seed)
+    if form.startswith("pairs"):
+        share = int(form.split()[1]) / 100
+        known = np.random.RandomState(seed_of("known pairs", seed)).permutation(len(pair.x))
+        known = known[: max(10, round(share * len(known)))]
+        pairs = np.column_stack([known, np.argsort(shuffle)[known]])
+        return embed(method, data, seed=seed, anchors=pairs)
+    if form == "independent":
+        # The components of two separate decompositions do not correspond, but are treated as if they did.
+        width = min(pair.x.shape[1], pair.y.shape[1])
+        return embed(method, [rows[:, :width] for rows in data], seed=seed, **options)
+    assert pair.signals is not None
+    columns = np.arange(pair.n_links)
+    if form == "noisy":
+        mixed = np.random.RandomState(seed_of("wrong links", seed)).permutation(columns)[: len(columns) // 2]
+        columns[mixed] = np.roll(mixed, 1)
+    signals = [pair.signals[0], pair.signals[1][shuffle][:, columns]]
+    if method == "magan" and pair.n_links > 50:
+        options = options | {"n_components": 50}
+    if method == "mnn" and pair.n_links < 3:
+        options = {"cosine": False}
+    return embed(method, data, signals=signals, seed=seed, **options)
 
 
 def _overlap(zx: Array, zy: Array, pair: _paired.Paired, sizes: list[int], partner: Array) -> Array:
@@ -145,7 +187,7 @@ def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[
 def _panels(curves: list[Row], value: str, words: str) -> Any:
     """One column per data set, one row per form."""
     sets = list(dict.fromkeys(row["set"] for row in curves))
-    fig, axes = figure(2, len(sets), size=(2.9 * len(sets) + 2.6, 6.2))
+    fig, axes = figure(len(FORMS), len(sets), size=(2.9 * len(sets) + 2.6, 3.1 * len(FORMS)))
     for i, (form, title) in enumerate(FORMS.items()):
         for j, name in enumerate(sets):
             ax = axes[i, j]
@@ -167,7 +209,7 @@ def _panels(curves: list[Row], value: str, words: str) -> Any:
             ax.minorticks_off()
             finish(
                 ax,
-                "neighbourhood (% of cells)" if i == 1 or not _has(curves, name, "shared") else "",
+                "neighbourhood (% of cells)" if form == "pairs 50" else "",
                 f"{title}\n{words}" if j == 0 else "",
                 title=name if i == 0 else "",
                 legend=False,
@@ -176,15 +218,12 @@ def _panels(curves: list[Row], value: str, words: str) -> Any:
     return fig
 
 
-def _has(curves: list[Row], name: str, form: str) -> bool:
-    return any(row["set"] == name and row["form"] == form for row in curves)
-
-
 EXPERIMENT = Experiment(
     name="fusion",
     title="Paired cells with the pairing hidden: overlap of neighbourhoods across modalities by their size "
     "(beyond_chance: less what permuted pairs have in the same space), fraction of cells closer than the "
-    "true match (0.5: chance), p of the significance test.",
+    "true match (0.5: chance), p of the significance test. With shared signals, with half of the links "
+    "wrong, with none (the default, and by shape alone), and with known pairs in their place.",
     cells=cells,
     measure=measure,
     summaries=(

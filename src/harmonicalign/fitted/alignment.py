@@ -5,18 +5,22 @@ Functions compute; the class remembers what they need.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
-from harmonicalign._typing import Array
-from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign._repr import brief
+from harmonicalign._typing import Array, Datasets, Labels, MatrixLike
+from harmonicalign.evidence.confidence import doubted, row_confidence
+from harmonicalign.evidence.known import SignalMap
+from harmonicalign.evidence.significance import Significance
 from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
+from harmonicalign.fitted.values import over_all_rows, over_rows_of
 from harmonicalign.inputs.frames import check_row_labels, layout_of
 from harmonicalign.inputs.parse import Inputs, new_key, parse, position_of
 from harmonicalign.inputs.rows import at_hand, find_rows
@@ -25,7 +29,7 @@ from harmonicalign.inputs.validate import check_data
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.joint import Joint
 from harmonicalign.uses.checks import hold_values
-from harmonicalign.uses.correct import correct
+from harmonicalign.uses.correct import Corrected, correct
 from harmonicalign.uses.smooth import Denoised, Imputation, balanced_transitions, denoise, impute
 from harmonicalign.uses.transfer import LabelTransfer, ValueTransfer, transfer_labels, transfer_values
 
@@ -58,6 +62,8 @@ class FittedAlignment:
         Whether signals were given apart from the datasets.
     known_confidence
         Confidence of each row, if the data are not kept.
+    learned
+        How signals follow from columns, by dataset, where known pairs or several links told.
     """
 
     model: AlignedModel
@@ -70,6 +76,11 @@ class FittedAlignment:
     links: tuple[Array, Array] | None = None
     signals_given: bool = False
     known_confidence: tuple[Array, ...] | None = None
+    learned: tuple[SignalMap, ...] | None = None
+
+    def __repr__(self) -> str:
+        rows = brief(dict(zip(self.keys, self.sizes, strict=True)))
+        return f"FittedAlignment({self.model.method!r}, rows={rows}, coordinates={self.width})"
 
     @property
     def keys(self) -> list[Any]:
@@ -113,13 +124,19 @@ class FittedAlignment:
 
     @cached_property
     def confidence(self) -> tuple[Array, ...]:
-        """Confidence of each row, before local shifts."""
-        found: Sequence[Array] | None = self.known_confidence
-        if found is None:
-            found = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
+        """Confidence of each row, before local shifts; reduced where the alignment may mean nothing."""
+        if self.known_confidence is not None:
+            return tuple(self.known_confidence)
+        found: Sequence[Array] | None = self.model.confidence(self.inputs.datasets, self.signals, self.seed)
         if found is None:
             found = row_confidence(self.embedding, n_smooth=4, random_state=self.seed)
-        return tuple(found)
+        rules = self.parameters.rules
+        return tuple(doubted(c, self._tests_of(i), rules) for i, c in enumerate(found))
+
+    def _tests_of(self, i: int) -> list[Significance]:
+        """Tests of the alignments of dataset i with its parent and its children in the tree."""
+        near = (j for j in range(len(self.keys)) if i in (j, self.model.parent_of(j)))
+        return [test for test in map(self.model.significance_of, near) if test is not None]
 
     def position(self, dataset: Any) -> int:
         """Number of a dataset given its key or its number."""
@@ -200,21 +217,20 @@ class FittedAlignment:
         return inputs, [self.place(i, rows, s) for i, (rows, s) in enumerate(parts)]
 
     def with_dataset(self, X: Any, *, key: Any = None, signals: Any = None) -> FittedAlignment:
-        """An alignment that knows one dataset more; nothing that is there moves.
+        """An alignment that knows one dataset more, named `key`; nothing that is there moves.
 
         Parameters
         ----------
-        X
-            The new dataset.
+        X, signals
+            The new dataset, and its signals if the fit was given signals apart from the datasets.
         key
             Its name; by default the next number.
-        signals
-            Its signals, if the fit was given signals apart from the datasets.
         """
         if self.model.method != "refined":
             raise AttributeError("only a refined alignment of two or more datasets takes another one")
-        if self.links is not None:
-            raise ValueError("add needs signals that correspond column by column; this model has links")
+        if self.links is not None or self.learned is not None:
+            how = "this model has links" if self.learned is None else "this model learned its signals"
+            raise ValueError(f"add needs signals that correspond column by column; {how}: fit again")
         key = new_key(key, self.keys)
         if signals is None and self.signals_given:
             raise ValueError("the model was fitted with signals=…; give those of the new dataset too")
@@ -247,9 +263,11 @@ class FittedAlignment:
             if signals is not None:
                 raise ValueError("signals are not used where method='paper' places rows; drop signals")
             return rows, []
+        if signals is None and self.signals_given:
+            raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
+        if self.learned is not None:
+            return self.learned[i].checked(rows if signals is None else signals, rows.shape[0]), []
         if signals is None:
-            if self.signals_given:
-                raise ValueError("the model was fitted with signals=…; pass signals of the new rows too")
             # Columns matched by position are those of the rows, which were already checked.
             by_position = self.signal_names is None
             return self.linked(i, rows if by_position else self.inputs.more_signals(i, X)), []
@@ -267,10 +285,10 @@ class FittedAlignment:
     def transfer(
         self,
         /,
-        labels: Any,
+        labels: Labels | Mapping[Any, Labels],
         *,
-        source: Any = None,
-        target: Any = None,
+        source: Hashable = None,
+        target: Hashable = None,
         method: str = "knn",
         threshold: float | None = None,
         **options: Any,
@@ -317,7 +335,7 @@ class FittedAlignment:
         common |= {"support": self.support()[goal], "threshold": threshold}
         return transfer_labels(places, known, new, **common)
 
-    def correct(self, /, reference: Any = None, **options: Any) -> Any:
+    def correct(self, /, reference: Hashable = None, **options: Any) -> Corrected:
         """Signals of every dataset, corrected to match a reference dataset, in original units.
 
         Parameters
@@ -330,49 +348,45 @@ class FittedAlignment:
         Returns
         -------
         corrected
-            Signals in the form of the fitted input: sparse stays sparse, and data frames are data frames of
-            the shared columns, with their row labels.
+            Its ``values`` are the signals in the form of the fitted input: sparse stays sparse, and data
+            frames are data frames of the shared columns, with their row labels.
         """
         if self.links is not None:
             raise ValueError("correct needs signals that correspond column by column; this model has links")
-        results = correct(
-            [at_hand(signals) for signals in self.inputs.signals],
-            self.joint_coordinates(),
-            0 if reference is None else self.position(reference),
-            confidence=self.support(),
-            random_state=self.seed,
-            **options,
-        )
-        return self.inputs.restore_signals(results)
+        target = 0 if reference is None else self.position(reference)
+        given = {"confidence": self.support(), "random_state": self.seed, **options}
+        signals = [at_hand(signals) for signals in self.inputs.signals]
+        found = correct(signals, self.joint_coordinates(), target, **given)
+        return Corrected(self.inputs.restore_signals(found.values), self.keys[target])
 
-    def denoise(self, values: Any, *, dataset: Any = None, t: int | str = "auto") -> Denoised:
+    def denoise(
+        self, /, values: Datasets | None = None, *, dataset: Hashable = None, t: int | str = "auto"
+    ) -> Denoised:
         """Values smoothed by diffusion over the rows of all datasets.
 
         Parameters
         ----------
         values
-            Columns over the rows of `dataset`, or over those of all datasets stacked in the order
-            of `keys_`.
+            Columns over the rows of every dataset, in a list or dict; or one matrix over the rows of all, in
+            the order of the fit (of several datasets: of `keys_`). By default the signals of the fit.
         dataset
-            Which rows the values belong to; they are then smoothed over those rows alone.
+            Which dataset the values belong to; they are then smoothed over its rows alone.
         t
             Diffusion time, a whole number; "auto" chooses it.
         """
-        matrix, places = check_data("values", values), self.joint_coordinates()
-        if dataset is not None:
-            i = self.position(dataset)
-            places = [places[i]]
-            self.inputs.check_order(i, "values", values)
-        n = sum(map(len, places))
-        if matrix.shape[0] != n:
-            whose = "all datasets, in the order of keys_" if dataset is None else f"dataset {dataset!r}"
-            raise ValueError(f"values has {matrix.shape[0]} rows; expected the {n} rows of {whose}")
-        support = self.support() if dataset is None else None
-        found = denoise(matrix, balanced_transitions(places, confidence=support), t=t)
+        places = self.joint_coordinates()
+        if dataset is None:
+            given = over_all_rows(values, self.inputs, self.sizes)
+            transitions = balanced_transitions(places, confidence=self.support())
+            return given.restored(denoise(given.matrix, transitions, t=t))
+        i = self.position(dataset)
+        found = denoise(over_rows_of(i, values, self.inputs), balanced_transitions([places[i]]), t=t)
         layout = layout_of(values)
         return replace(found, values=layout.table(found.values, index=layout.index))
 
-    def impute(self, values: Any, *, source: Any, target: Any, n_neighbors: int = 15) -> Imputation:
+    def impute(
+        self, values: MatrixLike, *, source: Hashable, target: Hashable, n_neighbors: int = 15
+    ) -> Imputation:
         """Unmeasured features of `target`, predicted from the nearest rows of `source`.
 
         Parameters

@@ -17,8 +17,8 @@ import sklearn
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from harmonicalign._exceptions import AlignmentWarning
-from harmonicalign._typing import Array
-from harmonicalign.inputs.frames import Layout, names_of
+from harmonicalign._typing import Array, Datasets, Labels, Matrix
+from harmonicalign.inputs.frames import Layout, layout_of, names_of, part_of
 from harmonicalign.inputs.parse import Inputs, parse
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "mention_what_is_not_aligned",
     "method",
     "parse_for",
+    "placed_for",
     "wrapper_for",
 ]
 
@@ -122,7 +123,15 @@ def forget(estimator: Any) -> None:
         delattr(estimator, name)
 
 
-def parse_for(estimator: Any, X: Any, batch: Any, signals: Any, *, corresponding: bool) -> Inputs:
+def parse_for(
+    estimator: Any,
+    X: Datasets,
+    batch: Labels | None,
+    signals: Datasets | str | None,
+    *,
+    corresponding: bool,
+    paired: bool = False,
+) -> Inputs:
     """Datasets in one form; the estimator remembers number and names of the columns."""
     if batch is None and (sp.issparse(X) or not isinstance(X, list | tuple | dict)):
         names = names_of(X) or []
@@ -130,7 +139,7 @@ def parse_for(estimator: Any, X: Any, batch: Any, signals: Any, *, corresponding
             raise ValueError("X has a column name more than once; make names unique")
         # One plain matrix: use scikit-learn's checks, messages and feature names.
         validate_data(estimator, X, accept_sparse="csr", dtype=None, ensure_min_samples=3)
-    inputs = parse(X, batch, signals, corresponding=corresponding)
+    inputs = parse(X, batch, signals, corresponding=corresponding, paired=paired)
     widths = {d.shape[1] for d in inputs.datasets}
     if len(widths) == 1:
         estimator.n_features_in_ = widths.pop()
@@ -191,3 +200,41 @@ def wrapper_for(estimator: Any) -> Wrapper:
     """What puts results into the container that `set_output` or scikit-learn's configuration asks for."""
     chosen = container_of(estimator) or sklearn.get_config()["transform_output"]
     return Wrapper(chosen, list(estimator.get_feature_names_out()))
+
+
+def placed_for(
+    estimator: Any, X: Datasets, dataset: object, batch: Labels | None, signals: Datasets | None
+) -> Any:
+    """What `HarmonicAlignment.transform` returns."""
+    check_is_fitted(estimator, "fitted_")
+    fitted, wrapper = estimator.fitted_, wrapper_for(estimator)
+    if batch is not None:
+        if dataset is not None:
+            raise ValueError("dataset and batch both say where the rows belong; give one of them")
+        return wrapper.wrap(_place_stacked(fitted, X, np.asarray(batch), signals), layout_of(X).index)
+    if dataset is None and len(fitted.keys) > 1:
+        return wrapper.hand_back(*fitted.place_all(X, signals))
+    i = 0 if dataset is None else fitted.position(dataset)
+    rows = X
+    if fitted.is_one_matrix:
+        rows = validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+    return wrapper.wrap(fitted.place(i, rows, signals), layout_of(X).index)
+
+
+def _place_stacked(fitted: Any, X: Matrix, batch: Array, signals: Matrix | None) -> Array:
+    """Aligned coordinates of the rows of one matrix, each placed as a row of its dataset."""
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if batch.shape != (n,):
+        raise ValueError(f"batch has shape {batch.shape} but X has {n} rows; give one label per row")
+    if signals is not None and np.shape(signals)[0] != n:
+        raise ValueError(f"signals has {np.shape(signals)[0]} rows where X has {n}; rows must match")
+    out = np.empty((n, fitted.width), dtype=fitted.embedding[0].dtype)
+    for key in dict.fromkeys(batch.tolist()):
+        if key not in fitted.keys:
+            raise ValueError(
+                f"batch holds {key!r}, but the datasets are {fitted.keys}; add(rows, key=…) adds another"
+            )
+        rows = np.flatnonzero(batch == key)
+        shown = None if signals is None else part_of(signals, rows=rows)
+        out[rows] = fitted.place(fitted.keys.index(key), part_of(X, rows=rows), shown)
+    return out

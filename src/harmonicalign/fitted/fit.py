@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from harmonicalign._progress import Progress
+from harmonicalign.evidence.hub import signals_from_links
+from harmonicalign.evidence.known import signals_from_pairs
 from harmonicalign.fitted.alignment import FittedAlignment
-from harmonicalign.fitted.parameters import Parameters, anchor_pairs
+from harmonicalign.fitted.parameters import Parameters, anchor_pairs, links_by_number
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.parse import Inputs
 
@@ -41,6 +45,19 @@ def fit_alignment(
         Print each stage and its time.
     """
     method = parameters.method_for(len(inputs.keys))
+    pairs = anchor_pairs(anchors, parameters.method, inputs.keys, [d.shape[0] for d in inputs.datasets])
+    learned = None
+    if inputs.unshared:
+        if parameters.metric != "euclidean":
+            raise ValueError(f"metric={parameters.metric!r} needs signals=…: distances have no columns")
+        learned = tuple(signals_from_pairs(inputs.datasets, pairs, seed, inputs.keys))
+    elif isinstance(links, Mapping):
+        joined = links_by_number(links, inputs.keys)
+        widths = [s.shape[1] for s in inputs.signals]
+        learned, links = tuple(signals_from_links(joined, widths, inputs.keys)), None
+    if learned is not None:
+        made = [known.apply(rows) for known, rows in zip(learned, inputs.signals, strict=True)]
+        inputs = replace(inputs, signals=made)
     columns = None if links is None else link_signals(links, *inputs.signals)
     signals = inputs.signals
     if columns is not None:
@@ -48,10 +65,18 @@ def fit_alignment(
     progress = Progress(verbose)
     settings = parameters.settle(method, [d.shape for d in inputs.datasets])
     parameters.check_memory(method, settings, inputs.datasets, inputs.signals)
-    pairs = anchor_pairs(anchors, parameters.method, inputs.keys, [d.shape[0] for d in inputs.datasets])
     fit = parameters.fit_function(method, inputs.keys, settings, anchors=pairs, seed=seed, progress=progress)
     model = fit(inputs.datasets, signals)
     embedding = tuple(model.coordinates())
     return FittedAlignment(
-        model, inputs, embedding, settings, progress.timings, seed, parameters, columns, signals_given
+        model,
+        inputs,
+        embedding,
+        settings,
+        progress.timings,
+        seed,
+        parameters,
+        columns,
+        signals_given,
+        learned=learned,
     )

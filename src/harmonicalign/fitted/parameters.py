@@ -26,7 +26,7 @@ from harmonicalign.method.fit import add_dataset, fit_refined
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.model import PaperModel, fit_paper
 
-__all__ = ["N_COMPONENTS", "N_LANDMARKS", "Parameters", "anchor_pairs"]
+__all__ = ["N_COMPONENTS", "N_LANDMARKS", "Parameters", "anchor_pairs", "links_by_number"]
 
 
 _CHOICES = {
@@ -300,6 +300,27 @@ def _mention_contradictions(
             AlignmentWarning,
             stacklevel=2,
         )
+
+
+def links_by_number(links: Mapping[Any, Any], keys: list[Any]) -> dict[tuple[int, int], Any]:
+    """Links by numbers of datasets.
+
+    Parameters
+    ----------
+    links
+        By pair of names, as users give them.
+    keys
+        Names of the datasets.
+    """
+    out: dict[tuple[int, int], Any] = {}
+    for pair, matrix in links.items():
+        if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
+            raise ValueError(f"links has the key {pair!r}; expected two datasets, (dataset, dataset)")
+        i, j = (position_of(key, keys, "links") for key in pair)
+        if (j, i) in out:
+            raise ValueError(f"links names the datasets {pair[0]!r} and {pair[1]!r} twice; give one matrix")
+        out[i, j] = matrix
+    return out
 
 
 def _is(value: Any, word: str) -> bool:

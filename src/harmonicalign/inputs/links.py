@@ -7,7 +7,34 @@ import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Matrix, MatrixLike
 
-__all__ = ["link_signals"]
+__all__ = ["check_links", "link_signals"]
+
+
+def check_links(links: MatrixLike, expected: tuple[int, int], name: str = "links") -> sp.csr_matrix:
+    """Weights of links as a CSR matrix of the expected shape, without zeros.
+
+    Parameters
+    ----------
+    links
+        Weights ≥ 0, dense or sparse.
+    expected
+        Numbers of signals of the two datasets.
+    name
+        What to call it in messages.
+    """
+    try:
+        matrix = sp.csr_matrix(links, copy=True)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a matrix of numbers, first signals by second signals") from error
+    if matrix.shape != expected:
+        raise ValueError(f"{name} has shape {matrix.shape}; the datasets' signals make it {expected}")
+    if matrix.dtype.kind not in "fiub" or not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
+        raise ValueError(f"{name} must hold finite numbers that are not negative")
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if not matrix.nnz:
+        raise ValueError(f"{name} holds no link; give a positive weight to related signals")
+    return matrix
 
 
 def link_signals(links: MatrixLike, *signals: Matrix) -> tuple[Array, Array]:
@@ -32,20 +59,12 @@ def link_signals(links: MatrixLike, *signals: Matrix) -> tuple[Array, Array]:
     """
     if len(signals) != 2:
         found = "is one" if len(signals) == 1 else f"are {len(signals)}"
-        raise ValueError(f"links joins the features of two datasets, but there {found}; drop it")
+        raise ValueError(
+            f"links joins the features of two datasets, but there {found}; drop it, or give a dict of links "
+            "by pair of datasets"
+        )
     x, y = signals
-    try:
-        matrix = sp.csr_matrix(links)
-    except (TypeError, ValueError) as error:
-        raise ValueError("links must be a matrix of numbers, first signals by second signals") from error
-    expected = (x.shape[1], y.shape[1])
-    if matrix.shape != expected:
-        raise ValueError(f"links has shape {matrix.shape}; the datasets' signals make it {expected}")
-    if matrix.dtype.kind not in "fiub" or not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
-        raise ValueError("links must hold finite numbers that are not negative")
-    matrix.eliminate_zeros()
-    if not matrix.nnz:
-        raise ValueError("links holds no link; give a positive weight to related signals")
+    matrix = check_links(links, (x.shape[1], y.shape[1]))
     coo = matrix.tocoo()
     best_of_row = np.asarray(matrix.max(axis=1).todense()).ravel()[coo.row]
     best_of_column = np.asarray(matrix.max(axis=0).todense()).ravel()[coo.col]

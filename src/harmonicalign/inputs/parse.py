@@ -9,6 +9,7 @@ from typing import Any, TypeGuard
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, Datasets, Labels, Matrix, MatrixLike
 from harmonicalign.inputs.frames import Layout, check_row_labels, layout_of, opened, part_of
 from harmonicalign.inputs.labels import batch_codes, is_missing
@@ -41,7 +42,11 @@ class Inputs:
         The datasets as given, for row labels of the output.
     layouts, signal_layouts
         How every dataset and its signals were given: names of columns in their own order, row labels.
+    unshared
+        No column is known to correspond: `signals` are the datasets, until known pairs make others.
     """
+
+    __repr__ = short_repr
 
     form: str
     keys: list[Hashable]
@@ -52,6 +57,7 @@ class Inputs:
     containers: list[Any]
     layouts: list[Layout] = field(default_factory=list)
     signal_layouts: list[Layout] = field(default_factory=list)
+    unshared: bool = False
 
     def without_containers(self) -> Inputs:
         """The same without the objects passed by the user, which need not be kept."""
@@ -158,7 +164,12 @@ class Inputs:
 
 
 def parse(
-    x: Datasets, batch: Labels | None = None, signals: Datasets | None = None, *, corresponding: bool = True
+    x: Datasets,
+    batch: Labels | None = None,
+    signals: Datasets | str | None = None,
+    *,
+    corresponding: bool = True,
+    paired: bool = False,
 ) -> Inputs:
     """Convert any accepted input to a list of datasets.
 
@@ -169,10 +180,22 @@ def parse(
     batch
         With one matrix: the dataset of every row.
     signals
-        Corresponding signals in the same form as `x`; by default the datasets themselves.
+        Corresponding signals in the same form as `x`; by default the datasets themselves. "anchors": none
+        are known, and they are to be learned from known pairs.
     corresponding
         Whether column j must mean the same in all signals; False if links are given.
+    paired
+        Whether some rows are known to match, so that datasets without a common column can be told apart from
+        a mistake.
     """
+    learned = isinstance(signals, str)
+    if isinstance(signals, str):
+        if signals != "anchors" or not paired or not corresponding:
+            raise ValueError(
+                f"signals is {signals!r}; expected columns that correspond, or 'anchors' with anchors=… and "
+                "without links, to learn such columns from known pairs"
+            )
+        signals = None
     form, keys, rows, containers = _split("X", x, batch)
     layouts = [layout_of(c) for c in containers]
     datasets = [check_data(_label(form, key), c, min_rows=3) for key, c in zip(keys, containers, strict=True)]
@@ -186,6 +209,8 @@ def parse(
             check_row_labels("signals", s, layout.index, _label(form, key))
     signal_layouts = [layout_of(s) for s in shared] if given else layouts
     name = "signals" if given else "X"
+    unshared = learned or (paired and corresponding and not given and _share_no_column(layouts, datasets))
+    corresponding = corresponding and not unshared
     signal_names = None
     if corresponding:
         shared, signal_names = match_by_name(shared, signal_layouts, keys, name)
@@ -199,9 +224,11 @@ def parse(
         raise ValueError(
             f"{name} has {', '.join(map(str, widths))} columns in its {len(widths)} datasets; signals must "
             "correspond column by column: pass signals=[…] with columns that mean the same in all datasets, "
-            "or data frames whose column names say so"
+            "data frames whose column names say so, or anchors=… if some rows are known to match"
         )
-    return Inputs(form, keys, rows, datasets, checked, signal_names, containers, layouts, signal_layouts)
+    return Inputs(
+        form, keys, rows, datasets, checked, signal_names, containers, layouts, signal_layouts, unshared
+    )
 
 
 def position_of(dataset: object, keys: Sequence[Hashable], name: str = "dataset") -> int:
@@ -301,3 +328,11 @@ def _split_like(
         if len(out) != len(lengths) or found != n:
             raise ValueError(f"signals of {key!r} has {found} rows where X has {n}; rows must match")
     return out
+
+
+def _share_no_column(layouts: Sequence[Layout], datasets: Sequence[Matrix]) -> bool:
+    """Whether columns cannot correspond: tables without a common name, or matrices of different widths."""
+    known = [set(layout.names) for layout in layouts if layout.names is not None]
+    if len(known) == len(layouts):
+        return not set.intersection(*known)
+    return len({d.shape[1] for d in datasets}) > 1

@@ -25,6 +25,7 @@ from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.space import joint_space, pooled_correspondence
+from harmonicalign.method.verdicts import doubts, judged
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
 from harmonicalign.paper.reduction import Reduction, reduce_rows
@@ -76,10 +77,11 @@ def fit_refined(
     reductions, components, landmarks, sides = zip(*described, strict=True)
     order = _largest_first(sides, sizes, anchors)
     parents, pairs = _align_with_parents(sides, order, names, anchors, landmarks, options, progress, config)
-    significance = _weakest([(sizes[i], pairs[i].significance) for i in order[1:]], sizes[order[0]], config)
-    _warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]])
+    own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
+    couples = {i: (sides[parents[i]], sides[i]) for i in order[1:]}
     with progress.stage("joint space"), threadpool_limits(1, user_api="blas"):
-        own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
+        claims = in_threads(lambda i: judged(pairs[i], couples[i], own, seed, config), order[1:])
+        pairs = dict(zip(order[1:], claims, strict=True))
         space = joint_space(sides, parents, order, pairs, seed, own_columns=own, config=config)
         parts = [(i, c, s) for i, (c, s) in enumerate(zip(components, signals, strict=True))]
         if options.device == "cpu":
@@ -87,9 +89,15 @@ def fit_refined(
             z: list[Any] = in_threads(lambda part: space.place(*part), parts)
         else:
             z = [space.place_on(options.device, *part) for part in parts]
+    doubtful: list[str] = []
+    for i in order[1:]:
+        places = [space.place(j, sides[j].components, sides[j].signals) for j in (parents[i], i)]
+        doubtful += doubts((names[parents[i]], names[i]), pairs[i], couples[i], places, config)
+    _warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
     with progress.stage("embedding"):
         embedding = embed(z, options.n_components, seed, options.device, config)
     chosen = [pairs[i] for i in order[1:]]
+    significance = _weakest([(sizes[i], pairs[i].significance) for i in order[1:]], sizes[order[0]], config)
     return RefinedModel(
         reductions=reductions,
         landmarks=landmarks,
@@ -146,7 +154,9 @@ def add_dataset(
             for i in by_size[: config.n_parents]
         }
         parent, found = _best_parent(list(sides), lambda i: _align(sides[i], side, None, options, config))
-        _warn([("the model", "the new dataset", found.significance)])
+        couple, said = (sides[parent], side), ("the model", "the new dataset")
+        found = judged(found, couple, same_matrix(new, new_signals), seed, config)
+        _warn([(*said, found.significance)], doubts(said, found, couple, config=config))
         placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
         space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
         # All rows of a dataset are added at once and are also neighbours of each other.
@@ -302,13 +312,15 @@ def _known(anchors: Anchors, x: int, y: int, landmarks: Sequence[Array]) -> Any:
     return known_pairs(np.stack(numbers, axis=1), len(landmarks[x]), len(landmarks[y]))
 
 
-def _warn(pairs: Sequence[tuple[str, str, Significance]]) -> None:
-    """Warn of alignments that were not tested, are not significant, or have columns of opposite signs.
+def _warn(pairs: Sequence[tuple[str, str, Significance]], doubtful: Sequence[str] = ()) -> None:
+    """Warn of alignments that were not tested, are not significant, or should be doubted for other reasons.
 
     Parameters
     ----------
     pairs
         Names of the two datasets of every pair, and its test.
+    doubtful
+        Other reasons for doubt.
     """
     said = []
     opposed = [f"{one} and {other}" for one, other, test in pairs if test.opposed]
@@ -338,5 +350,5 @@ def _warn(pairs: Sequence[tuple[str, str, Significance]]) -> None:
             "small values in the other (Ct values and counts, methylation and expression), negate its "
             "columns and fit again"
         )
-    for text in said:
+    for text in [*doubtful, *said]:
         warnings.warn(text, AlignmentWarning, stacklevel=4)

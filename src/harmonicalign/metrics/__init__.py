@@ -13,8 +13,11 @@ from harmonicalign.metrics.latent import latent_error
 from harmonicalign.metrics.matches import foscttm, foscttm_per_row
 from harmonicalign.metrics.mixing import mixing_entropy
 from harmonicalign.metrics.overlap import knn_auc, neighbourhood_overlap
+from harmonicalign.metrics.scorer import AlignmentScorer, alignment_scorer
 
 __all__ = [
+    "AlignmentScorer",
+    "alignment_scorer",
     "earth_movers_distance",
     "expected_calibration_error",
     "foscttm",

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 from harmonicalign.inputs.names import refuse_other_orders
 from harmonicalign.inputs.validate import check_data, check_integer
@@ -46,6 +47,8 @@ class Alignment:
     rank
         Numerical rank of the correlation: the number of directions that it determines.
     """
+
+    __repr__ = short_repr
 
     harmonics: tuple[Harmonics, Harmonics]
     products: Array
@@ -82,6 +85,8 @@ class MultiAlignment:
     pairs
         ``pairs[i, j]`` with i < j aligns dataset i with dataset j.
     """
+
+    __repr__ = short_repr
 
     harmonics: tuple[Harmonics, ...]
     pairs: Mapping[tuple[int, int], Alignment]

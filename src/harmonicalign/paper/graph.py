@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, Matrix
 from harmonicalign.engines.distances import all_distances
 from harmonicalign.engines.faiss_neighbours import FaissNeighbours
@@ -65,6 +66,8 @@ class Graph:
     recall
         Share of the true neighbours that the search found, measured on a sample; 1 is an exact search.
     """
+
+    __repr__ = short_repr
 
     kernel: Matrix
     degrees: Array

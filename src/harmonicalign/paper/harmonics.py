@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._exceptions import DisconnectedGraphWarning
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 from harmonicalign.engines.eigen import HostSolver
 from harmonicalign.engines.protocols import EigenSolver
@@ -51,6 +52,8 @@ class Harmonics:
         Power τ to which the eigenvalues are raised where frequencies of several datasets are
         compared (see `harmonicalign.paper.align.calibrate`); 1 leaves them as they are.
     """
+
+    __repr__ = short_repr
 
     psi: Array
     eigenvalues: Array

@@ -17,6 +17,7 @@ import scipy.linalg
 from scipy.sparse.linalg import eigsh
 
 from harmonicalign._exceptions import DisconnectedGraphWarning
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 from harmonicalign.inputs.validate import check_integer, check_number
 from harmonicalign.paper.align import Alignment, MultiAlignment
@@ -43,6 +44,8 @@ class Joint:
     batch
         Number of the dataset that every row comes from.
     """
+
+    __repr__ = short_repr
 
     graph: Graph
     harmonics: Harmonics

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harmonicalign._progress import Progress
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 from harmonicalign.inputs.settings import FitOptions
 from harmonicalign.paper.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
@@ -37,6 +38,8 @@ class PaperModel:
     t
         Diffusion time.
     """
+
+    __repr__ = short_repr
 
     method: ClassVar[str] = "paper"
 

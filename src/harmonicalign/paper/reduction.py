@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 from harmonicalign.inputs.validate import random_state_from
 
@@ -29,6 +30,8 @@ class Reduction:
     variances
         Variance along each axis.
     """
+
+    __repr__ = short_repr
 
     mean: Array
     axes: Array | None

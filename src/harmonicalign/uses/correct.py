@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.cluster import KMeans
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, Matrix, MatrixLike, RandomState
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.engines.threads import owned
@@ -26,7 +28,7 @@ from harmonicalign.inputs.names import refuse_other_orders
 from harmonicalign.inputs.validate import check_data, check_integer, random_state_from
 from harmonicalign.uses.smooth import check_coordinates, row_trust
 
-__all__ = ["correct"]
+__all__ = ["Corrected", "correct"]
 
 
 _CHUNK_ENTRIES = 2_000_000
@@ -48,6 +50,24 @@ _LEAST_WEIGHT = 0.05
 """Minimum weight of a row, because confidence is also low in a dense region next to a sparse one."""
 
 
+@dataclass(frozen=True)
+class Corrected:
+    """Signals in the units of a reference.
+
+    Attributes
+    ----------
+    values
+        Corrected signals of every dataset: a list of matrices, or the form in which the datasets were given.
+    reference
+        The reference dataset: its number, or its name where datasets have one.
+    """
+
+    __repr__ = short_repr
+
+    values: Any
+    reference: Any
+
+
 @owned()
 def correct(
     signals: Sequence[MatrixLike],
@@ -57,7 +77,7 @@ def correct(
     confidence: Sequence[Array] | None = None,
     n_clusters: int | str = "auto",
     random_state: RandomState = 0,
-) -> list[Matrix]:
+) -> Corrected:
     """Correct the signals of every dataset to the units of a reference dataset.
 
     Within overlapping neighbourhoods of the common space, quantiles of a dataset are mapped to those of the
@@ -89,7 +109,7 @@ def correct(
     Returns
     -------
     corrected
-        One matrix per dataset: dense arrays, or CSR with the pattern of the input.
+        A list with one matrix per dataset: dense arrays, or CSR with the pattern of the input.
     """
     refuse_other_orders("signals", signals)
     matrices = [check_data(f"signals[{i}]", s) for i, s in enumerate(signals)]
@@ -122,7 +142,8 @@ def correct(
             if i != reference:
                 own = _ranks(side, columns, k, rng)
                 _put(side.matrix, columns, own.values + _displacement(side, own, target, k))
-    return [sp.csr_matrix(side.matrix) if sp.issparse(side.matrix) else side.matrix for side in sides]
+    found = [sp.csr_matrix(side.matrix) if sp.issparse(side.matrix) else side.matrix for side in sides]
+    return Corrected(values=found, reference=reference)
 
 
 @dataclass(frozen=True)

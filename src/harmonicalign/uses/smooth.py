@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, Matrix, MatrixLike
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.engines.threads import in_threads, owned, row_slices
@@ -47,6 +48,8 @@ _DOUBT = (0.7, 0.9)
 class Denoised:
     """Values after `t` steps of diffusion, (n, d), dense."""
 
+    __repr__ = short_repr
+
     values: Array
     t: int
 
@@ -64,6 +67,8 @@ class Imputation:
         prediction from its other rows. They hold for targets as close to the rows of the source as those are
         to each other. The correlation of a constant feature is NaN.
     """
+
+    __repr__ = short_repr
 
     values: Array
     correlation: Array

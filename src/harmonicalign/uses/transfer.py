@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, ArrayLike, Labels, MatrixLike, RandomState
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.engines.threads import owned
@@ -68,6 +69,8 @@ class LabelTransfer:
         The classes, in the order of the columns of `probabilities`.
     """
 
+    __repr__ = short_repr
+
     labels: Array
     confidence: Array
     probabilities: Array
@@ -86,6 +89,8 @@ class ValueTransfer:
         Expected root mean square error of each value, of the same shape; NaN if a column has too few known
         values to estimate it.
     """
+
+    __repr__ = short_repr
 
     values: Array
     spread: Array

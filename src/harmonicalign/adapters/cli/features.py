@@ -138,9 +138,10 @@ def denoise(
 
         added = "harmonic_denoised"
         with run.stages.stage("smoothing"):
-            t = scverse.denoise(
+            found = scverse.denoise(
                 data, model, variables, t=steps or "auto", key_added=added, alignment=key_added
             )
+            t = next(iter(found.values())).t
         if variables:
             _write_table(run, data, out, key_added, added, force)
         else:

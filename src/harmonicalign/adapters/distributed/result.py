@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 from harmonicalign.adapters.distributed.blocks import as_blocks, evaluate, load_dask, matching
 from harmonicalign.fitted.protocol import AlignedModel
@@ -40,6 +41,8 @@ class DistributedResult:
     dtype
         Type of the coordinates.
     """
+
+    __repr__ = short_repr
 
     embedding: list[Any]
     width: int

@@ -46,6 +46,6 @@ def per_dataset(name: str, values: Sequence[_Item], coords: list[Array]) -> list
     if len(values) != len(coords):
         raise ValueError(f"{name} has {len(values)} arrays for {len(coords)} datasets; pass one for each")
     for i, (v, c) in enumerate(zip(values, coords, strict=True)):
-        if (shape := np.asarray(v).shape) != (len(c),):
-            raise ValueError(f"{name}[{i}] has shape {shape} but dataset {i} has {len(c)} rows")
+        if (shape := np.asarray(v).shape) != c.shape[:1]:
+            raise ValueError(f"{name}[{i}] has shape {shape} but dataset {i} has {c.shape[0]} rows")
     return list(enumerate(values))

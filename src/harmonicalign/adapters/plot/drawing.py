@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
 
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Matrix
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -162,19 +164,22 @@ def legend_beside(
     )
 
 
-def project(coords: list[Array]) -> tuple[list[Array], str]:
+def project(coords: list[Matrix]) -> tuple[list[Array], str]:
     """Two columns: as they are, from one column and zeros, or the first principal components of all rows."""
     width = coords[0].shape[1]
-    if width == 2:
-        return coords, "coordinate"
-    if width == 1:
-        return [np.column_stack([c, np.zeros(len(c))]) for c in coords], "coordinate"
-    stacked = np.concatenate(coords).astype(np.float64)
-    stacked -= stacked.mean(axis=0)
-    axes = np.linalg.svd(stacked.T @ stacked)[0][:, :2]
+    if width <= 2:
+        dense = [np.asarray(c.toarray() if sp.issparse(c) else c) for c in coords]
+        return [c if width == 2 else np.column_stack([c, np.zeros(len(c))]) for c in dense], "coordinate"
+    sparse = any(map(sp.issparse, coords))
+    stacked = sp.vstack(coords, format="csr") if sparse else np.concatenate(coords)
+    stacked = stacked.astype(np.float64)
+    mean = np.asarray(stacked.mean(axis=0)).ravel()
+    square = stacked.T @ stacked
+    square = (square.toarray() if sparse else square) - stacked.shape[0] * np.outer(mean, mean)
+    axes = eigh(square, subset_by_index=[width - 2, width - 1])[1][:, ::-1]
     axes *= np.where(axes[np.abs(axes).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
-    ends = np.cumsum([len(c) for c in coords])[:-1]
-    return np.split(stacked @ axes, ends), "principal component"
+    ends = np.cumsum([c.shape[0] for c in coords])[:-1]
+    return np.split(np.asarray(stacked @ axes) - mean @ axes, ends), "principal component"
 
 
 def unit_spread(points: Array) -> Array:

@@ -10,9 +10,12 @@ import numpy as np
 from harmonicalign._typing import ArrayLike
 from harmonicalign.adapters.plot.checks import names_of, numbered, vector
 from harmonicalign.adapters.plot.drawing import COLOURS, GREY, LINES, MARKERS, one_axes, short, tidy
+from harmonicalign.adapters.plot.subjects import Drawable, confidence_of, weights_of
+from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.inputs.validate import check_integer
 
 if TYPE_CHECKING:
+    from anndata import AnnData
     from matplotlib.axes import Axes
 
 
@@ -20,21 +23,31 @@ __all__ = ["alignment_error", "confidence", "feature_weights"]
 
 
 def feature_weights(
-    weights: ArrayLike, names: Sequence[str] | None = None, top: int = 30, ax: Axes | None = None
+    weights: ArrayLike | HarmonicAlignment | AnnData,
+    names: Sequence[str] | None = None,
+    top: int = 30,
+    ax: Axes | None = None,
+    *,
+    alignment: str = "harmonic",
 ) -> Axes:
     """The features that correspond most, by learned weight.
 
     Parameters
     ----------
     weights
-        (s,), a weight per feature.
+        (s,), a weight per feature; or a fitted model, or an AnnData that `harmonicalign.scverse.align`
+        annotated.
     names
-        Names of the features.
+        Names of the features, by default those that a model or AnnData knows.
     top
         How many to show.
     ax
         Where to draw; by default a new figure, tall enough.
+    alignment
+        With AnnData: the `key_added` of `align`.
     """
+    weights, known = weights_of(weights, alignment)
+    names = known if names is None else names
     values = vector("weights", weights)
     top = min(check_integer("top", top, minimum=1), len(values))
     names = names_of(names, len(values), "feature", "weights")
@@ -66,20 +79,28 @@ def feature_weights(
 
 
 def confidence(
-    values_list: Sequence[ArrayLike], names: Sequence[str] | None = None, ax: Axes | None = None
+    values_list: Drawable,
+    names: Sequence[str] | None = None,
+    ax: Axes | None = None,
+    *,
+    alignment: str = "harmonic",
 ) -> Axes:
     """Confidence of the rows of each dataset: share of rows against confidence.
 
     Parameters
     ----------
     values_list
-        Confidence of the rows of each dataset, between 0 and 1.
+        A fitted model; AnnData that `harmonicalign.scverse.align` annotated; or the confidence of the rows of
+        each dataset, between 0 and 1.
     names
-        Names of the datasets.
+        Names of the datasets, by default those that a model or AnnData knows.
     ax
         Where to draw; by default a new figure.
+    alignment
+        With AnnData: the `key_added` of `align`.
     """
-    values = [vector(f"values_list[{i}]", v) for i, v in numbered(values_list)]
+    given, names = confidence_of(values_list, names, alignment)
+    values = [vector(f"values_list[{i}]", v) for i, v in numbered(given)]
     for i, v in enumerate(values):
         if v.min() < 0 or v.max() > 1:
             raise ValueError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,8 @@ import numpy as np
 from harmonicalign._typing import ArrayLike, MatrixLike
 from harmonicalign.adapters.plot.checks import names_of, numbered, vector
 from harmonicalign.adapters.plot.drawing import COLOURS, GREY, LINES, MARKERS, one_axes, row_of_axes, tidy
+from harmonicalign.adapters.plot.subjects import names_in
+from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.inputs.validate import check_integer, check_rows
 from harmonicalign.paper.bands import itersine_windows
 
@@ -21,8 +23,8 @@ __all__ = ["correlation", "spectrum"]
 
 
 def spectrum(
-    eigenvalues_list: Sequence[ArrayLike],
-    n_bands: int = 8,
+    eigenvalues_list: Sequence[ArrayLike] | HarmonicAlignment,
+    n_bands: int | None = None,
     ax: Axes | None = None,
     names: Sequence[str] | None = None,
 ) -> Axes:
@@ -35,15 +37,19 @@ def spectrum(
     Parameters
     ----------
     eigenvalues_list
-        Eigenvalues of each dataset, in any order.
+        A fitted model, or the eigenvalues of each dataset, in any order.
     n_bands
-        The number ℓ of bands.
+        The number ℓ of bands; by default that of the model, or 8.
     ax
         Where to draw; by default a new figure.
     names
         Names of the datasets.
     """
-    n_bands = check_integer("n_bands", n_bands, minimum=1)
+    if isinstance(eigenvalues_list, HarmonicAlignment):
+        model, names = eigenvalues_list, names or names_in(eigenvalues_list)
+        eigenvalues_list = [h.frequencies for h in model.harmonics_]
+        n_bands = model.n_bands_ if n_bands is None else n_bands
+    n_bands = check_integer("n_bands", 8 if n_bands is None else n_bands, minimum=1)
     spectra = [np.sort(vector(f"eigenvalues_list[{i}]", v))[::-1] for i, v in numbered(eigenvalues_list)]
     names = names_of(names, len(spectra))
     ax = one_axes(ax)
@@ -87,26 +93,35 @@ def spectrum(
 
 
 def correlation(
-    matrices: Sequence[MatrixLike],
+    matrices: Sequence[MatrixLike] | HarmonicAlignment,
     titles: Sequence[str] | None = None,
     axes: Sequence[Axes] | None = None,
+    pair: tuple[Hashable, Hashable] | None = None,
 ) -> list[Axes]:
     """Matrices of harmonics against harmonics, with zero white: correlation, band-limited, rotation.
 
     Parameters
     ----------
     matrices
-        Matrices (k_x, k_y), such as the correlation before and after band-limiting and the rotation T.
+        Matrices (k_x, k_y), such as the correlation before and after band-limiting and the rotation T; or a
+        fitted model, whose band-limited correlation and rotation are drawn.
     titles
         Their titles.
     axes
         One Axes for each; by default a new figure with one row of panels.
+    pair
+        With a model: the two datasets, by default the first pair that was aligned.
 
     Returns
     -------
     axes
         One for each matrix.
     """
+    if isinstance(matrices, HarmonicAlignment):
+        matrices, known = _matrices_of(matrices, pair)
+        titles = known if titles is None else titles
+    elif pair is not None:
+        raise ValueError("pair chooses among the pairs of a model; drop it, or pass the model")
     panels = [np.asarray(check_rows(f"matrices[{i}]", m)) for i, m in numbered(matrices)]
     if titles is not None and len(titles) != len(panels):
         raise ValueError(f"titles has {len(titles)} entries for {len(panels)} matrices; pass one for each")
@@ -126,3 +141,23 @@ def correlation(
         if titles is not None:
             ax.set_title(titles[i])
     return drawn
+
+
+def _matrices_of(
+    model: HarmonicAlignment, pair: tuple[Hashable, Hashable] | None
+) -> tuple[list[MatrixLike], list[str]]:
+    """Correlation and rotation between two datasets of a model, and titles."""
+    known = sorted(model.alignment_.pairs)
+    if not known:
+        raise ValueError("the model holds one dataset, so nothing is correlated; fit two or more")
+    if pair is None:
+        chosen = known[0]
+    else:
+        i, j = sorted(model.fitted_.position(key) for key in pair)
+        chosen = i, j
+    if chosen not in known:
+        names = ", ".join(f"({model.keys_[i]!r}, {model.keys_[j]!r})" for i, j in known)
+        raise ValueError(f"pair {pair!r} was not aligned directly; the pairs are {names}")
+    found = model.alignment_.pairs[chosen]
+    x, y = (str(model.keys_[k]) for k in chosen)
+    return [found.correlation, found.rotation], [f"correlation of {x} and {y}", "rotation"]

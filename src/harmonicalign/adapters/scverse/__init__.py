@@ -15,22 +15,29 @@ results where scanpy expects them:
 ===================================  ====================================================================
 """
 
+from harmonicalign.adapters import plot
 from harmonicalign.adapters.scverse._activity import gene_activity
 from harmonicalign.adapters.scverse._align import align
 from harmonicalign.adapters.scverse._data import UnknownNameError
 from harmonicalign.adapters.scverse._features import correct, denoise, impute
+from harmonicalign.adapters.scverse._integrate import harmonic_integrate
+from harmonicalign.adapters.scverse._proteins import clr, protein_links
 from harmonicalign.adapters.scverse._query import map_query
 from harmonicalign.adapters.scverse._uses import concat, score, transfer_labels
 
 __all__ = [
     "UnknownNameError",
     "align",
+    "clr",
     "concat",
     "correct",
     "denoise",
     "gene_activity",
+    "harmonic_integrate",
     "impute",
     "map_query",
+    "plot",
+    "protein_links",
     "score",
     "transfer_labels",
 ]

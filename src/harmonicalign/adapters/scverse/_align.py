@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harmonicalign.adapters.scverse._data import Parts, split, unknown
+from harmonicalign._typing import Anchors, Array, MatrixLike, RandomState
+from harmonicalign.adapters.scverse._data import AnnDatas, ByDataset, Parts, split, unknown
 from harmonicalign.adapters.scverse._prepare import Options, Prepared, prepare
 from harmonicalign.adapters.scverse._write import Slots, write_results
 from harmonicalign.estimator import HarmonicAlignment
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 __all__ = ["align"]
 
@@ -18,22 +25,22 @@ logger = logging.getLogger("harmonicalign")
 
 
 def align(
-    data: Any,
+    data: AnnDatas,
     *,
-    batch_key: str | None = None,
-    use_rep: Any = None,
-    layer: Any = None,
+    batch_key: str | Sequence[str] | None = None,
+    use_rep: ByDataset[str | None] = None,
+    layer: ByDataset[str | None] = None,
     n_vars: int | str | None = None,
-    normalize: Any = False,
+    normalize: bool | Mapping[Any, bool] | Collection[Hashable] = False,
     signals: str | None = None,
-    links: Any = None,
-    peaks: Any = None,
-    genes: Any = None,
-    anchors: Any = None,
+    links: DataFrame | Mapping[str, Any] | MatrixLike | None = None,
+    peaks: Hashable = None,
+    genes: str | Path | DataFrame | None = None,
+    anchors: str | Anchors | None = None,
     key_added: str = "harmonic",
     neighbors_key: str | None = None,
     copy: bool = False,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
     rng: np.random.Generator | None = None,
     device: str = "cpu",
     **params: Any,
@@ -51,7 +58,8 @@ def align(
         two only the columns that are used are held in memory.
     batch_key
         With one AnnData: the column of obs that identifies the datasets. Rows of a batch need
-        not be contiguous.
+        not be contiguous. Of several columns every combination of values that occurs is a dataset, and
+        ``obs["<key_added>_batch"]`` says which.
     use_rep
         Entry of obsm that the graphs are built on, for example ``"X_pca"``; a dict gives one by
         dataset. By default the signals themselves (reduced by PCA), or a dataset's own most variable
@@ -72,15 +80,16 @@ def align(
         few columns, such as those of a PCA, the significance test is weak. With `use_rep` and no X, one
         AnnData's `use_rep` serves.
     links
-        For two datasets with different variables, which are related: a table of names (and weights), a
-        dict, or a matrix over all variables; see `harmonicalign.HarmonicAlignment.fit`.
+        For two datasets with different variables, which are related: a table of names (and weights) or the
+        path of one, a dict, or a matrix over all variables; `protein_links` makes one for surface proteins.
+        A variable may have several partners. See `harmonicalign.HarmonicAlignment.fit`.
     peaks, genes
         For chromatin: the dataset whose variables are peaks, and the positions of genes (path of a
         GTF file, a table, or pairs of peak and gene). Activity of genes is then compared with
         genes of the same name in the other datasets; see `gene_activity`.
     anchors
         Rows known to match, as in `HarmonicAlignment.fit`; or "obs_names", for rows of the same name
-        in two datasets.
+        in two datasets. Where no variable is shared and there are no links, signals are learned from them.
     key_added
         Where results go: ``obsm["X_<key_added>"]``, ``uns[key_added]``, and so on.
     neighbors_key
@@ -127,18 +136,20 @@ def align(
             "copy=True would read a backed file as a whole; drop it (the file itself is never written to), "
             "or load the data first"
         )
+    if anchors is None:
+        _mention_pairs(parts)
     options = Options.of(parts, use_rep, layer, normalize, n_vars, signals)
-    prepared = prepare(parts, options, links=links, peaks=peaks, genes=genes)
-    _fit(model, parts, prepared, _anchors(anchors, parts))
+    prepared = prepare(parts, options, links=links, peaks=peaks, genes=genes, paired=anchors is not None)
+    prepared = _fit(model, parts, prepared, _anchors(anchors, parts))
+    slots = Slots(key_added, neighbors_key or key_added)
     record = {
         "form": parts.form,
-        "batch_key": batch_key or "",
+        "batch_key": slots.batch if isinstance(parts.batch_key, tuple) else parts.batch_key or "",
         "peaks": "" if peaks is None else str(peaks),
         "signals": signals or "",
         "random_state": int(seed) if isinstance(seed, int | np.integer) else str(type(seed).__name__),
         "given": {name: str(value) for name, value in sorted(params.items())},
     }
-    slots = Slots(key_added, neighbors_key or key_added)
     if copy:
         data = _copied(parts)
         parts = split(data, batch_key)
@@ -156,19 +167,25 @@ def _checked(params: dict[str, Any]) -> dict[str, Any]:
     return params
 
 
-def _fit(model: HarmonicAlignment, parts: Parts, prepared: Prepared, anchors: Any) -> None:
+def _fit(model: HarmonicAlignment, parts: Parts, prepared: Prepared, anchors: Anchors | None) -> Prepared:
     """Fit the estimator in the form of the data, and pass the names of the signals."""
+    unnamed = prepared.names == [[]]
+    signals = None if prepared.signals is None else parts.one_to_one(prepared.signals)
     model.fit(
         parts.one_to_one(prepared.datasets),
-        signals=None if prepared.signals is None else parts.one_to_one(prepared.signals),
+        signals="anchors" if unnamed else signals,
         links=prepared.links,
         anchors=anchors,
     )
+    if unnamed:
+        width = model.fitted_.at_hand().inputs.signals[0].shape[1]
+        return replace(prepared, names=[[f"learned{i}" for i in range(width)]])
     names = prepared.names[0] if prepared.links is None else None
     model.fitted_ = model.fitted_.at_hand().with_signal_names(names)
+    return prepared
 
 
-def _anchors(anchors: Any, parts: Parts) -> Any:
+def _anchors(anchors: str | Anchors | None, parts: Parts) -> Anchors | None:
     """Known pairs of rows; by name, those that occur once in each of two datasets."""
     if not isinstance(anchors, str):
         return anchors
@@ -176,16 +193,44 @@ def _anchors(anchors: Any, parts: Parts) -> Any:
         raise ValueError(f"anchors is {anchors!r}; expected 'obs_names' or pairs of row numbers")
     if parts.form == "batches":
         raise ValueError("anchors='obs_names' needs datasets whose rows share names, not batches")
+    found = _same_names(parts)
+    if not found:
+        raise ValueError("anchors='obs_names': no row name occurs in two datasets")
+    return found
+
+
+def _same_names(parts: Parts) -> dict[tuple[Any, Any], Array]:
+    """Rows of the same name, by pair of datasets."""
     names = [np.asarray(part.adata.obs_names).astype(str) for part in parts.parts]
-    found = {}
+    found: dict[tuple[Hashable, Hashable], Array] = {}
     for i, a in enumerate(names):
         for j, b in enumerate(names[:i]):
             both, rows_b, rows_a = np.intersect1d(b, a, return_indices=True)
             if both.size:
                 found[parts.keys[j], parts.keys[i]] = np.stack([rows_b, rows_a], axis=1)
-    if not found:
-        raise ValueError("anchors='obs_names': no row name occurs in two datasets")
     return found
+
+
+def _mention_pairs(parts: Parts) -> None:
+    """Say so if datasets of different variables seem to hold the same cells: the pairing is then known."""
+    if parts.form == "batches":
+        return
+    parted = dict(zip(parts.keys, parts.parts, strict=True))
+    for (a, b), pairs in _same_names(parts).items():
+        first, second = parted[a].adata, parted[b].adata
+        numbered = all(str(name).isdigit() for name in first.obs_names[pairs[:, 0]][:100])
+        same_variables = set(map(str, first.var_names)) == set(map(str, second.var_names))
+        if numbered or same_variables or 2 * len(pairs) < min(first.n_obs, second.n_obs):
+            continue
+        logger.warning(
+            "%d rows have the same names in %r and %r. If they are the same cells, which is which need not "
+            "be found: anchors='obs_names' passes the pairs on. For cells measured in both modalities there "
+            "are tools made for pairs, such as weighted nearest neighbours (muon, Seurat), MOFA+, totalVI "
+            "and MultiVI",
+            len(pairs),
+            a,
+            b,
+        )
 
 
 def _copied(parts: Parts) -> Any:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from harmonicalign._typing import Array
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from mudata import MuData
+
 __all__ = [
+    "AnnDatas",
+    "ByDataset",
     "Part",
     "Parts",
     "UnknownNameError",
     "examples",
     "is_anndata",
     "is_mudata",
+    "joined_labels",
     "lookup",
     "modality_prefix",
     "per_dataset",
@@ -27,6 +34,14 @@ __all__ = [
     "unknown",
 ]
 
+
+AnnDatas: TypeAlias = "AnnData | Sequence[AnnData] | Mapping[Any, AnnData] | MuData"
+"""Annotated data as users pass them: one AnnData, a list or dict of them, or a MuData."""
+
+_T = TypeVar("_T")
+
+ByDataset: TypeAlias = _T | Mapping[Any, _T]
+"""One value for all datasets, or a dict with one for each."""
 
 _FEWEST_ROWS = 3
 
@@ -72,7 +87,7 @@ class Part:
     """
 
     key: Any
-    adata: Any
+    adata: AnnData
     rows: Array | None = None
     prefix: str = ""
 
@@ -104,14 +119,14 @@ class Parts:
     data
         What was passed in.
     batch_key
-        For "batches": the column of obs that tells them apart.
+        For "batches": the column of obs that tells them apart, or several of them.
     parts
         The datasets.
     """
 
     form: str
     data: Any
-    batch_key: str | None
+    batch_key: str | tuple[str, ...] | None
     parts: tuple[Part, ...]
 
     @property
@@ -129,10 +144,10 @@ class Parts:
         return list(values) if self.form == "list" else dict(zip(self.keys, values, strict=True))
 
 
-def split(data: Any, batch_key: str | None = None) -> Parts:
+def split(data: AnnDatas, batch_key: str | Sequence[str] | None = None) -> Parts:
     """Determine the form of the data and the rows of each dataset."""
     if is_mudata(data):
-        found, form = dict(data.mod), "modalities"
+        found, form = dict(cast(Any, data).mod), "modalities"
     elif isinstance(data, Mapping):
         found, form = dict(data), "dict"
     elif isinstance(data, list | tuple):
@@ -164,30 +179,43 @@ def split(data: Any, batch_key: str | None = None) -> Parts:
     return Parts(form, data, None, parts)
 
 
-def _batches(adata: Any, batch_key: str | None) -> Parts:
-    if batch_key is None:
+def _batches(adata: AnnData, batch_key: str | Sequence[str] | None) -> Parts:
+    if batch_key is None or not (names := [batch_key] if isinstance(batch_key, str) else list(batch_key)):
         raise ValueError(
             "batch_key is missing: name the column of obs that identifies the datasets "
             f"(obs has {examples(adata.obs.keys(), 8) or 'no columns'}), or pass a list of AnnData"
         )
-    column = lookup("obs", adata.obs, batch_key)
+    columns = [_batch_labels(adata, name) for name in names]
+    labels = columns[0] if len(columns) == 1 else joined_labels(columns)
+    where = " and ".join(f"obs[{name!r}]" for name in names)
+    keys, codes = np.unique(labels, return_inverse=True)
+    if len(keys) < 2:
+        raise ValueError(
+            f"{where} holds one value only ({keys.tolist()[0]!r}); an alignment needs at least two batches"
+        )
+    parts = tuple(Part(key, adata, np.flatnonzero(codes == i)) for i, key in enumerate(keys.tolist()))
+    _enough_rows(parts, f"batch of {where}")
+    return Parts("batches", adata, names[0] if len(names) == 1 else tuple(names), parts)
+
+
+def _batch_labels(adata: AnnData, name: str) -> Array:
+    """A column of obs without missing values, of one type."""
+    column = lookup("obs", adata.obs, name)
     missing = int(column.isna().sum())
     if missing:
         raise ValueError(
-            f"obs[{batch_key!r}] has no value for {missing} of {adata.n_obs} rows; fill or drop those rows"
+            f"obs[{name!r}] has no value for {missing} of {adata.n_obs} rows; fill or drop those rows"
         )
     labels = np.asarray(column)
     if labels.dtype.kind == "O" and len({type(v) for v in labels.tolist()}) > 1:
         labels = labels.astype(str)
-    keys, codes = np.unique(labels, return_inverse=True)
-    if len(keys) < 2:
-        raise ValueError(
-            f"obs[{batch_key!r}] holds one value only ({keys.tolist()[0]!r}); "
-            "an alignment needs at least two batches"
-        )
-    parts = tuple(Part(key, adata, np.flatnonzero(codes == i)) for i, key in enumerate(keys.tolist()))
-    _enough_rows(parts, f"batch of obs[{batch_key!r}]")
-    return Parts("batches", adata, batch_key, parts)
+    return labels
+
+
+def joined_labels(columns: Sequence[Array]) -> Array:
+    """One label per row of several columns of labels."""
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return np.array([" | ".join(map(str, row)) for row in rows])
 
 
 def _enough_rows(parts: Sequence[Part], what: str) -> None:
@@ -200,7 +228,7 @@ def _enough_rows(parts: Sequence[Part], what: str) -> None:
         )
 
 
-def per_dataset(name: str, value: Any, parts: Parts, default: Any = None) -> list[Any]:
+def per_dataset(name: str, value: object, parts: Parts, default: object = None) -> list[Any]:
     """An option that is one value for all datasets, or a dict by dataset."""
     if not isinstance(value, Mapping):
         return [value] * len(parts.parts)
@@ -210,7 +238,7 @@ def per_dataset(name: str, value: Any, parts: Parts, default: Any = None) -> lis
     return [value.get(key, default) for key in parts.keys]
 
 
-def switches(name: str, value: Any, parts: Parts) -> list[bool]:
+def switches(name: str, value: object, parts: Parts) -> list[bool]:
     """A boolean option: for all datasets, by dataset, or true for those named."""
     if isinstance(value, bool | np.bool_ | Mapping):
         chosen = per_dataset(name, value, parts, False)
@@ -222,20 +250,20 @@ def switches(name: str, value: Any, parts: Parts) -> list[bool]:
     return [bool(v) for v in chosen]
 
 
-def modality_prefix(key: Any, adata: Any) -> str:
+def modality_prefix(key: Hashable, adata: AnnData) -> str:
     """``"<key>:"`` where all names of variables begin with it, else nothing."""
     prefix = f"{key}:"
     return prefix if all(str(name).startswith(prefix) for name in adata.var_names) else ""
 
 
-def is_anndata(value: Any) -> bool:
+def is_anndata(value: object) -> bool:
     """Whether this is an AnnData; works without anndata installed."""
     return all(hasattr(value, name) for name in ("obs", "var", "obsm", "obsp", "n_obs", "layers")) and not (
         is_mudata(value)
     )
 
 
-def is_mudata(value: Any) -> bool:
+def is_mudata(value: object) -> bool:
     """Whether this is a MuData."""
     return hasattr(value, "mod") and hasattr(value, "obsmap")
 

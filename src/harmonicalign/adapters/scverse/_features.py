@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
-from harmonicalign.adapters.scverse._data import Part, examples, unknown
+from harmonicalign.adapters.scverse._data import AnnDatas, Part, examples, unknown
 from harmonicalign.adapters.scverse._matrix import Matrix, Store, column_variances, read
 from harmonicalign.adapters.scverse._names import shared_names
 from harmonicalign.adapters.scverse._placed import Placed, find, info_of, placed
 from harmonicalign.adapters.scverse._prepare import N_VARS, most_variable
 from harmonicalign.estimator import HarmonicAlignment
+from harmonicalign.uses.correct import Corrected
 from harmonicalign.uses.correct import correct as correct_signals
-from harmonicalign.uses.smooth import Imputation, balanced_transitions
+from harmonicalign.uses.smooth import Denoised, Imputation, balanced_transitions
 from harmonicalign.uses.smooth import denoise as denoise_values
 from harmonicalign.uses.smooth import impute as impute_values
 
@@ -49,7 +50,7 @@ class _Values:
         return [m if m.dtype.kind == "f" else m.astype(np.float32) for m in found]
 
 
-def _values(data: Any, model: HarmonicAlignment, alignment: str, layer: str | None) -> _Values:
+def _values(data: AnnDatas, model: HarmonicAlignment, alignment: str, layer: str | None) -> _Values:
     held = placed(data, model, alignment)
     stores = []
     for one in held:
@@ -69,15 +70,15 @@ def _values(data: Any, model: HarmonicAlignment, alignment: str, layer: str | No
 
 
 def correct(
-    data: Any,
+    data: AnnDatas,
     model: HarmonicAlignment,
     *,
-    reference: Any = None,
+    reference: Hashable = None,
     layer: str | None = None,
     layer_added: str = "harmonic_corrected",
     alignment: str = "harmonic",
     **options: Any,
-) -> None:
+) -> dict[Any, Corrected]:
     """Correct the variables of every dataset to match a reference dataset, in original units.
 
     All variables that the datasets share are corrected, not only those that served as signals. Zeros
@@ -97,6 +98,11 @@ def correct(
         The `key_added` of `align`.
     **options
         Passed on to `harmonicalign.uses.correct.correct`.
+
+    Returns
+    -------
+    corrected
+        By dataset; columns are the shared variables, in the order of the first dataset.
     """
     values = _values(data, model, alignment, layer)
     held = values.held
@@ -111,7 +117,7 @@ def correct(
     target = max(held, key=lambda o: o.part.n_rows) if reference is None else None
     target = target or find("reference", reference, model, held)
     names, columns = shared_names(values.parts)
-    logger.info("%d variables are corrected to the terms of %r", len(names), target.part.key)
+    logger.info("%d variables are corrected to the units of %r", len(names), target.part.key)
     corrected = correct_signals(
         values.read(columns),
         values.coordinates,
@@ -119,7 +125,7 @@ def correct(
         confidence=values.support,
         random_state=model.fitted_.seed,
         **options,
-    )
+    ).values
     layers = [
         (one.part.adata, _with_rest(values.stores[own[0]], columns[own[0]], _restored(own, held, corrected)))
         for own in _by_object(held)
@@ -127,6 +133,9 @@ def correct(
     ]
     for adata, matrix in layers:
         adata.layers[layer_added] = matrix
+    reference = model.keys_[target.number]
+    pairs = zip(held, corrected, strict=True)
+    return {model.keys_[one.number]: Corrected(matrix, reference) for one, matrix in pairs}
 
 
 def _by_object(held: Sequence[Placed]) -> list[list[int]]:
@@ -160,7 +169,7 @@ def _with_rest(store: Store, columns: Array, matrix: Matrix) -> Matrix:
 
 
 def denoise(
-    data: Any,
+    data: AnnDatas,
     model: HarmonicAlignment,
     variables: Sequence[str] | None = None,
     *,
@@ -168,7 +177,7 @@ def denoise(
     layer: str | None = None,
     key_added: str = "harmonic_denoised",
     alignment: str = "harmonic",
-) -> int:
+) -> dict[Any, Denoised]:
     """Smooth variables by diffusion over the rows of all datasets.
 
     Parameters
@@ -189,8 +198,9 @@ def denoise(
 
     Returns
     -------
-    t
-        The number of steps.
+    denoised
+        By dataset; columns are those of the data frame or layer. Variables that only some datasets have are
+        smoothed for as many steps as those that all have.
 
     Notes
     -----
@@ -231,7 +241,8 @@ def denoise(
             t = smooth.t
             block[:, ~np.isin(own, shared)] = smooth.values
     _put(values.held, out, None if variables is None else wanted, key_added)
-    return int(t)
+    pairs = zip(values.held, out, strict=True)
+    return {model.keys_[one.number]: Denoised(block, int(t)) for one, block in pairs}
 
 
 def _numbers(part: Part, names: Sequence[str]) -> Array:
@@ -260,11 +271,11 @@ def _put(held: Sequence[Placed], blocks: Sequence[Array], names: Any, key: str) 
 
 
 def impute(
-    data: Any,
+    data: AnnDatas,
     model: HarmonicAlignment,
     *,
-    source: Any,
-    target: Any = None,
+    source: Hashable,
+    target: Hashable = None,
     variables: Sequence[str] | None = None,
     n_neighbors: int = 15,
     layer: str | None = None,

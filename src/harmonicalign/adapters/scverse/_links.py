@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,9 @@ def link_matrix(links: Any, first: Sequence[str], second: Sequence[str]) -> sp.c
         A matrix (dense or sparse) over all variables of the two; a data frame with names of the first
         as its index and names of the second as its columns; a table of two columns of names and,
         optionally, one of weights (a data frame or a list of tuples); or a dict from a name of the
-        first to one or several names of the second. Names may be given the other way round.
+        first to one or several names of the second; or the path of a table as a text file. Names may be
+        given the other way round, and a name may have several partners: families of orthologues, or a
+        protein of several genes.
     first, second
         Names of the variables.
     """
@@ -39,9 +42,10 @@ def link_matrix(links: Any, first: Sequence[str], second: Sequence[str]) -> sp.c
                 "pass a table of names if it covers only some"
             )
         return sp.csr_matrix(links)
-    pairs = _pairs(links)
+    pairs = _pairs(_read(links) if isinstance(links, str | os.PathLike) else links)
     if not pairs:
         raise ValueError("links holds no pair of names; give (name, name, weight) for variables that match")
+    _check(pairs)
     forward, backward = (_matched(pairs, a, b) for a, b in ((first, second), (second, first)))
     rows, columns, weights = forward if len(forward[0]) >= len(backward[0]) else backward
     if len(backward[0]) > len(forward[0]):
@@ -64,6 +68,41 @@ def link_matrix(links: Any, first: Sequence[str], second: Sequence[str]) -> sp.c
         )
     matrix = sp.coo_matrix((weights, (rows, columns)), shape=expected)
     return sp.csr_matrix(matrix)
+
+
+def _read(path: str | os.PathLike[str]) -> Any:
+    """A table of two or three columns from a text file; the first line may name the columns."""
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path, sep=None, engine="python", header=None, dtype=str, comment="#")
+    except (OSError, ValueError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"links: {os.fspath(path)} cannot be read as a table ({error}); give a text file with two "
+            "columns of names and, optionally, one of weights"
+        ) from error
+    if table.shape[1] not in (2, 3):
+        raise ValueError(f"links: {os.fspath(path)} has {table.shape[1]} columns; expected 2 or 3")
+    if table.shape[1] == 3:
+        weights = pd.to_numeric(table[2], errors="coerce")
+        named = bool(np.isnan(weights.iloc[0]))
+        table = table.assign(**{"2": weights})[[0, 1, "2"]].iloc[int(named) :]
+    return list(table.itertuples(index=False, name=None))
+
+
+def _check(pairs: Pairs) -> None:
+    """Refuse weights that are no weights, and pairs that are given twice."""
+    for a, b, weight in pairs:
+        if not (np.isfinite(weight) and weight >= 0):
+            raise ValueError(
+                f"links: {a} – {b} has the weight {weight:g}; weights must be finite and not negative (0 is "
+                "no link). If large values of one mean small values of the other, negate that column instead"
+            )
+    known: set[tuple[str, str]] = set()
+    for a, b, _ in pairs:
+        if (a, b) in known:
+            raise ValueError(f"links: {a} – {b} is given more than once; keep one line of each pair")
+        known.add((a, b))
 
 
 def _pairs(links: Any) -> Pairs:

@@ -116,9 +116,25 @@ class Prepared:
 
 
 def prepare(
-    parts: Parts, options: Options, *, links: Any = None, peaks: Any = None, genes: Any = None
+    parts: Parts,
+    options: Options,
+    *,
+    links: Any = None,
+    peaks: Any = None,
+    genes: Any = None,
+    paired: bool = False,
 ) -> Prepared:
-    """Choose and read representation and signals of all datasets."""
+    """Choose and read representation and signals of all datasets.
+
+    Parameters
+    ----------
+    parts, options
+        The datasets, and how their matrices are found.
+    links, peaks, genes
+        What joins different variables; see `align`.
+    paired
+        Whether rows are known to match, so that no variable needs to.
+    """
     if links is not None and len(parts.parts) != 2:
         raise ValueError(f"links joins the variables of two datasets, but data holds {len(parts.parts)}")
     if parts.form == "batches" and (links is not None or genes is not None or peaks is not None):
@@ -131,6 +147,8 @@ def prepare(
         prepared = _from_obsm(parts, options, options.use_rep[0])
     elif links is not None:
         prepared = _from_links(parts, options, links)
+    elif paired and parts.form != "batches" and peaks is None and genes is None and _names_differ(parts):
+        return _from_pairs(parts, options)
     else:
         prepared = _from_names(parts, options, peaks, genes)
     datasets: list[Matrix | None] = list(prepared.datasets) or [None] * len(parts.parts)
@@ -149,6 +167,29 @@ def prepare(
         signals=None if same and links is None else signals,
         represented=represented,
     )
+
+
+def _names_differ(parts: Parts) -> bool:
+    """Whether no variable has its name in all datasets."""
+    return not set.intersection(*(set(part.names) for part in parts.parts))
+
+
+def _from_pairs(parts: Parts, options: Options) -> Prepared:
+    """No signals: they are learned from known pairs."""
+    held = stores(parts.parts, options)
+    datasets: list[Matrix] = []
+    represented: list[list[str] | None] = []
+    for part, store, rep in zip(parts.parts, held, options.use_rep, strict=True):
+        if rep is not None:
+            datasets.append(representation(part, rep))
+            represented.append(None)
+            continue
+        own = own_columns(part, store, options.n_vars)
+        datasets.append(read(store, [part.rows], [own])[0])
+        represented.append([part.names[j] for j in own])
+    _hint_at_counts(parts, options)
+    n = len(parts.parts)
+    return Prepared(datasets, None, None, [[]], [None] * n, represented)
 
 
 def representation(part: Part, key: str) -> Matrix:

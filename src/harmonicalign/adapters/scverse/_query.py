@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy as copies
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
-from harmonicalign.adapters.scverse._data import Part, examples, is_anndata, lookup
+from harmonicalign.adapters.scverse._data import AnnDatas, Part, examples, is_anndata, lookup
 from harmonicalign.adapters.scverse._graph import neighbour_graph
 from harmonicalign.adapters.scverse._matrix import Matrix, Store, read
 from harmonicalign.adapters.scverse._names import unique_names
@@ -28,18 +28,21 @@ from harmonicalign.method.config import DEFAULT
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.uses.transfer import transfer_labels, transfer_values
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+
 __all__ = ["map_query"]
 
 logger = logging.getLogger("harmonicalign")
 
 
 def map_query(
-    query: Any,
+    query: AnnData,
     model: HarmonicAlignment,
     *,
-    reference: Any = None,
-    dataset: Any = None,
-    key: Any = "query",
+    reference: AnnDatas | None = None,
+    dataset: Hashable = None,
+    key: Hashable = "query",
     obs: str | Sequence[str] = (),
     obsm: str | Sequence[str] = (),
     use_rep: str | None = None,
@@ -158,6 +161,7 @@ def _new(part: Part, model: HarmonicAlignment, reading: _Reading, key: Any) -> _
     rows, shown = _named(model, *_new_dataset(part, model, reading))
     z = grown.add(rows, key=key, signals=shown)
     fitted = grown.fitted_.at_hand()
+    z = fitted.embedding[-1]
     *reference, joint = fitted.joint_coordinates()
     test = fitted.model.significance_of(len(reference))
     return _Mapped(grown, z, joint, _support(reference, joint, fitted.seed), fitted.confidence[-1], test)

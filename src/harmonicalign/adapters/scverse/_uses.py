@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harmonicalign._typing import Array
-from harmonicalign.adapters.scverse._data import is_anndata, lookup, require_anndata
+from harmonicalign.adapters.scverse._data import AnnDatas, is_anndata, lookup, require_anndata
 from harmonicalign.adapters.scverse._graph import neighbour_graph
 from harmonicalign.adapters.scverse._placed import Placed, find, info_of, placed
 from harmonicalign.adapters.scverse._write import Slots, annotate
@@ -28,18 +28,21 @@ from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.metrics import foscttm
 from harmonicalign.uses.transfer import UNASSIGNED, LabelTransfer, ValueTransfer
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+
 __all__ = ["column_values", "concat", "in_model", "same_rows", "score", "transfer_labels", "write_transfers"]
 
 logger = logging.getLogger("harmonicalign")
 
 
 def transfer_labels(
-    data: Any,
+    data: AnnDatas,
     model: HarmonicAlignment,
     key: str,
     *,
-    source: Any,
-    target: Any = None,
+    source: Hashable | Iterable[Hashable],
+    target: Hashable | Iterable[Hashable] = None,
     key_added: str | None = None,
     method: str = "knn",
     threshold: float | None = None,
@@ -151,14 +154,14 @@ def write_transfers(targets: list[Placed], found: list[Any], prefix: str) -> Non
 
 
 def concat(
-    data: Any,
+    data: AnnDatas,
     model: HarmonicAlignment,
     *,
     label: str = "dataset",
     join: str = "inner",
     alignment: str = "harmonic",
     neighbors_key: str | None = None,
-) -> Any:
+) -> AnnData:
     """One AnnData of the rows of all datasets, with the whole joint graph.
 
     Parameters
@@ -256,7 +259,7 @@ def _rows_of(objects: list[Any], held: list[Placed], model: HarmonicAlignment) -
 
 
 def score(
-    data: Any,
+    data: AnnDatas,
     model: HarmonicAlignment,
     label_key: str | None = None,
     *,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,10 @@ from harmonicalign.adapters.scverse._prepare import Options, Prepared
 from harmonicalign.estimator import HarmonicAlignment
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.links import link_signals
+
+if TYPE_CHECKING:
+    from anndata import AnnData
+    from mudata import MuData
 
 __all__ = ["Slots", "annotate", "summary", "write_results"]
 
@@ -32,6 +36,11 @@ class Slots:
     def embedding(self) -> str:
         """In obsm: aligned coordinates."""
         return f"X_{self.key}"
+
+    @property
+    def batch(self) -> str:
+        """In obs: the dataset of each row, where several columns together identify it."""
+        return f"{self.key}_batch"
 
     @property
     def confidence(self) -> str:
@@ -72,6 +81,8 @@ def write_results(
             },
             var=_variables(features, prepared, 0, parts.data.n_vars),
         )
+        if isinstance(parts.batch_key, tuple):
+            _write_batches(parts, order, slots.batch)
         return
     edges = np.concatenate([[0], np.cumsum([part.n_rows for part in parts.parts])])
     for i, part in enumerate(parts.parts):
@@ -93,8 +104,17 @@ def write_results(
         _write_whole(parts, model, slots, graph, confidence, {**common, "input": {**record, "dataset": ""}})
 
 
+def _write_batches(parts: Parts, order: Array, name: str) -> None:
+    """A column of obs with the dataset of every row; `order` has the rows of one dataset after another."""
+    import pandas as pd
+
+    codes = np.empty(len(order), dtype=np.int64)
+    codes[order] = np.repeat(np.arange(len(parts.parts)), [part.n_rows for part in parts.parts])
+    parts.data.obs[name] = pd.Categorical.from_codes(codes, categories=parts.keys)
+
+
 def annotate(
-    target: Any,
+    target: AnnData | MuData,
     slots: Slots,
     *,
     embedding: Array,

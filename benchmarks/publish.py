@@ -1,0 +1,338 @@
+"""Make the tables and numbers of README and documentation anew from the CSVs in ``benchmarks/results``.
+
+    python benchmarks/accuracy.py                                   # results/accuracy.csv
+    python benchmarks/accuracy.py --tasks worms_projected
+    python benchmarks/accuracy.py --leave-out all                   # its column "chosen without it"
+    python benchmarks/scib.py                                       # results/scib*.csv
+    python benchmarks/adaptation.py                                 # results/adaptation.csv
+    harmonicalign reproduce all --out benchmarks/results/reproduce  # the experiments of the paper
+    python benchmarks/publish.py            # writes README.md and docs/*.md
+    python benchmarks/publish.py --check    # changes nothing; the exit status is 1 if anything would change
+
+A page says where its figures come from: a table stands between ``<!-- table: MAKER WHAT -->`` and
+``<!-- end -->``, a number between ``<!--MAKER WHAT-->`` and ``<!--/-->``. What has no CSV stays as it is and
+is listed, so that every number can be traced or is known not to be. Of several runs the last counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import re
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results"
+PAGES = (
+    "README.md",
+    "docs/comparison.md",
+    "docs/results.md",
+    "docs/scib.md",
+    "docs/tutorials/domain_adaptation.md",
+)
+
+TABLE = re.compile(r"<!-- table: (\w+) ?(.*?) -->\n\n(.*?)\n\n<!-- end -->", re.DOTALL)
+NUMBER = re.compile(r"<!--(\w+) ([^>]*?)-->([^<]*)<!--/-->")
+
+METHODS = {
+    "none": "none",
+    "mnn": "MNN",
+    "harmony": "Harmony",
+    "scanorama": "Scanorama",
+    "paper": "paper",
+    "default": "**harmonicalign**",
+    "left_out": "chosen without it",
+}
+LISTS = {
+    "short": (
+        ("mnist_p35", "MNIST, 35 % of pixels preserved"),
+        ("mnist_p10", "MNIST, 10 % of pixels preserved"),
+        ("mnist_p5", "MNIST, 5 % of pixels preserved"),
+        ("pancreas", "pancreas, Wang / Xin"),
+        ("pancreas_rotated", "the same, 65 % of genes rotated"),
+        ("pbmc_all", "PBMC, three chemistries"),
+        ("pbmc_removed", "PBMC, types removed from one side"),
+        ("cortex", "mouse cortex by library"),
+        ("cytometry_p1_baseline", "cytometry by day"),
+        ("cytometry_p1_baseline_rotated", "the same, 65 % of proteins rotated"),
+        ("jurkat_three", "Jurkat / 293T, three runs"),
+        ("worms_projected", "two flatworms, genes projected through sequence similarity"),
+    ),
+    "long": (
+        ("mnist_p35", "MNIST, 35 % of pixels preserved"),
+        ("mnist_p10", "MNIST, 10 % of pixels preserved"),
+        ("mnist_p5", "MNIST, 5 % of pixels preserved"),
+        ("mnist_usps", "MNIST / USPS"),
+        ("usps_mnist", "USPS / MNIST"),
+        ("usps_mnist_rotated", "the same, 65 % of pixels rotated"),
+        ("coil", "objects by range of views"),
+        ("coil_rotated", "the same, 75 % of pixels rotated"),
+        ("pancreas", "pancreas, Wang / Xin"),
+        ("pancreas_rotated", "the same, 65 % of genes rotated"),
+        ("pbmc_all", "PBMC, three chemistries"),
+        ("pbmc_all_rotated", "the same, 65 % of one's genes rotated"),
+        ("pbmc_removed", "PBMC, types removed from one side"),
+        ("cortex", "mouse cortex by library"),
+        ("cytometry_p1_baseline", "cytometry by day"),
+        ("cytometry_p1_baseline_rotated", "the same, 65 % of proteins rotated"),
+        ("cytometry_p2_baseline_rotated", "another person's, 65 % of proteins rotated"),
+        ("jurkat_three", "Jurkat / 293T, three runs"),
+        ("mixtures", "RNA of three lines mixed in known proportions"),
+        ("worms_projected", "two flatworms, genes projected through sequence similarity"),
+    ),
+}
+
+
+class NoResultsError(Exception):
+    """What a table or number is made of has not been measured."""
+
+
+# --------------------------------------------------------------------------------------------------------
+# reading and writing
+
+
+def read(name: str) -> list[dict[str, str]]:
+    """Rows of a CSV in the folder of results."""
+    path = RESULTS / name
+    if not path.exists():
+        raise NoResultsError(f"no {path.name}")
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def short(value: float, digits: int) -> str:
+    """A share without its leading zero, as the tables write it."""
+    return f"{value:.{digits}f}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.{min(digits, 2)}f}"
+
+
+def markdown(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(line)} |" for line in (head, *body)]
+    lines[0] = lines[0].replace("|  |", "| |", 1)
+    return "\n".join([lines[0], f"|{'---|' * len(head)}", *lines[1:]])
+
+
+def with_best(values: Sequence[float | None], digits: int, among: int | None = None) -> list[str]:
+    """Cells of one row, the best of the first `among` in bold."""
+    known = [v for v in values[:among] if v is not None]
+    best = max((round(v, digits) for v in known), default=None)
+    cells = ["–" if v is None else short(v, digits) for v in values]
+    return [
+        f"**{cell}**" if v is not None and i < len(values[:among]) and round(v, digits) == best else cell
+        for i, (cell, v) in enumerate(zip(cells, values, strict=True))
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------
+# accuracy.csv
+
+
+def scores(score: str) -> dict[tuple[str, str], float]:
+    return {(r["task"], r["method"]): float(r[score]) for r in read("accuracy.csv") if r.get(score)}
+
+
+def suite_table(score: str, digits: int, which: str, old: str) -> str:
+    """Tasks by methods; the column of constants chosen without the family appears once it was measured."""
+    found = scores(score)
+    listed = [(task, text) for task, text in LISTS[which] if any((task, m) in found for m in METHODS)]
+    if missing := [
+        f"{task} by {m}" for task, _ in listed for m in METHODS if m != "left_out" and (task, m) not in found
+    ]:
+        raise NoResultsError(
+            f"accuracy.csv lacks {', '.join(missing[:3])}{' and others' * (len(missing) > 3)}"
+        )
+    methods = [m for m in METHODS if m != "left_out" or all((task, m) in found for task, _ in listed)]
+    compared = len(methods) - ("left_out" in methods)
+    body = [[text, *with_best([found[task, m] for m in methods], digits, compared)] for task, text in listed]
+    return markdown(["", *(METHODS[m] for m in methods)], body)
+
+
+def suite_number(what: str) -> str:
+    """``TASK METHOD``: one accuracy. ``mean METHOD``: over the tasks that all methods have."""
+    task, _, method = what.partition(" ")
+    found = scores("accuracy")
+    if task != "mean":
+        if (task, method) not in found:
+            raise NoResultsError(f"accuracy.csv lacks {task} by {method}")
+        return short(found[task, method], 3)
+    needed = {m for m in METHODS if m != "left_out"} | {method}
+    common = [
+        t for t in {t for t, _ in found} if t != "worms_projected" and all((t, m) in found for m in needed)
+    ]
+    if not common:
+        raise NoResultsError(f"accuracy.csv has no task with every method and {method}")
+    return short(statistics.fmean(found[t, method] for t in common), 3)
+
+
+# --------------------------------------------------------------------------------------------------------
+# scib*.csv and adaptation.csv
+
+SCIB = {"pca": "PCA", "harmony": "Harmony", "scanorama": "Scanorama", "mnn": "MNN", "scvi": "scVI"}
+ADAPTATION = {
+    "none": "source only",
+    "coral": "CORAL",
+    "subspace_20": "subspace, 20",
+    "subspace_50": "subspace, 50",
+    "ot": "OT mapping",
+    "jdot": "JDOT",
+}
+OURS = {"harmonicalign": "**harmonicalign**"}
+
+
+def scib_runs() -> dict[tuple[str, str, str], dict[str, float]]:
+    rows = read("scib_peers.csv") + read("scib.csv")
+    text = ("task", "method", "version", "seed")
+    return {
+        (r["task"], r["method"], r["seed"]): {k: float(v) for k, v in r.items() if k not in text and v}
+        for r in rows
+    }
+
+
+def scib_table(what: str, old: str) -> str:
+    """``tasks SCORE``: tasks by methods; ``metrics``: metrics by methods, means over the tasks all have."""
+    runs = scib_runs()
+    methods = [m for m in SCIB | OURS if any(m == method for _, method, _ in runs)]
+    names = [SCIB.get(m) or OURS[m] for m in methods]
+    order = list(dict.fromkeys(task for task, _, _ in runs))
+
+    def of(task: str, method: str, score: str) -> list[float]:
+        return [r[score] for (t, m, _), r in runs.items() if (t, m) == (task, method) and score in r]
+
+    kind, _, score = what.partition(" ")
+    if kind == "tasks":
+        body = []
+        for task in order:
+            values = [of(task, m, score) for m in methods]
+            cells = with_best([statistics.fmean(v) if v else None for v in values], 3)
+            spread = [f" ± {short(statistics.pstdev(v), 3)}" if len(v) > 1 else "" for v in values]
+            body.append([task.replace("_", " "), *(c + s for c, s in zip(cells, spread, strict=True))])
+        return markdown(["", *names], body)
+    complete = [t for t in order if all(of(t, m, "Total") for m in methods if m != "scvi")]
+    methods = [m for m in methods if all(of(t, m, "Total") for t in complete)]
+    metrics = list(next(iter(runs.values())))
+    body = []
+    for metric in (m for m in metrics if m != "seconds"):
+        means = [
+            statistics.fmean(statistics.fmean(v) for t in complete if (v := of(t, m, metric)))
+            for m in methods
+        ]
+        body.append([metric, *with_best(means, 3)])
+    return markdown([f"mean over {len(complete)} sets", *(SCIB.get(m) or OURS[m] for m in methods)], body)
+
+
+def adaptation_table(what: str, old: str) -> str:
+    """Tasks by methods: accuracy on the target by ``one_nn`` or ``linear``."""
+    found = {(r["task"], r["method"]): float(r[what]) for r in read("adaptation.csv") if r[what]}
+    names = {m: text for m, text in (ADAPTATION | OURS).items() if any(m == method for _, method in found)}
+    tasks = list(dict.fromkeys(task for task, _ in found))
+    body = [[t.replace("_", " "), *with_best([found.get((t, m)) for m in names], 3)] for t in tasks]
+    return markdown(["source → target", *names.values()], body)
+
+
+# --------------------------------------------------------------------------------------------------------
+# the experiments of the paper
+
+
+def pivot_table(what: str, old: str) -> str:
+    """Rows of an experiment's ``results.csv`` as mean ± standard deviation; the head of the page is kept.
+
+    ``what`` is JSON: ``experiment``; ``rows``, the columns that name a row; ``value`` with ``column`` and the
+    ``order`` of its values, or ``values``; ``where``, values that are shown; ``range``, a value whose ends
+    are shown last; ``digits``.
+    """
+    spec = json.loads(what)
+    rows = [
+        r
+        for r in read(f"reproduce/{spec['experiment']}/results.csv")
+        if all(r.get(k) in map(str, shown) for k, shown in spec.get("where", {}).items())
+    ]
+    digits, body = spec.get("digits", 3), []
+    keys = dict.fromkeys(
+        tuple(r[k] for k in spec["rows"]) for r in rows if all(r.get(k) for k in spec["rows"])
+    )
+    for key in keys:
+        own = [r for r in rows if tuple(r.get(k) for k in spec["rows"]) == key]
+        if "values" in spec:
+            cells = [[r[value] for r in own] for value in spec["values"]]
+        else:
+            cells = [[r[spec["value"]] for r in own if r[spec["column"]] == c] for c in spec["order"]]
+        if not any(any(cell) for cell in cells):
+            continue
+        shown = [with_spread([float(v) for v in cell if v], digits) for cell in cells]
+        if "range" in spec:
+            ends = sorted(float(r[spec["range"]]) for r in own if r.get(spec["range"]))
+            shown.append(f"{ends[0]:.2g} to {ends[-1]:.2g}" if ends else "–")
+        body.append([*key, *shown])
+    if not body:
+        raise NoResultsError(f"{spec['experiment']}: results.csv has none of these rows")
+    head = old.splitlines()[:2]
+    if head[0].count("|") != len(body[0]) + 1:
+        raise ValueError(f"{spec['experiment']}: {len(body[0])} columns for the head {head[0]!r}")
+    return "\n".join([*head, *(f"| {' | '.join(line)} |" for line in body)])
+
+
+def with_spread(values: Sequence[float], digits: int) -> str:
+    if not values:
+        return "–"
+    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.{digits}f}{spread}"
+
+
+TABLES: dict[str, Callable[[str, str], str]] = {
+    "accuracy": lambda what, old: suite_table("accuracy", 3, what, old),
+    "mixing": lambda what, old: suite_table("mixing", 2, what, old),
+    "scib": scib_table,
+    "adaptation": adaptation_table,
+    "pivot": pivot_table,
+}
+NUMBERS: dict[str, Callable[[str], str]] = {"accuracy": suite_number}
+
+
+def remade(text: str, kept: list[str]) -> str:
+    """A page with every table and number made anew; what cannot be is added to `kept`, with the reason."""
+
+    def table(match: re.Match[str]) -> str:
+        maker, what, old = match.groups()
+        try:
+            new = TABLES[maker](what, old)
+        except NoResultsError as error:
+            kept.append(f"table {maker} {what[:50]}: {error}")
+            return match[0]
+        return f"<!-- table: {maker}{' ' * bool(what)}{what} -->\n\n{new}\n\n<!-- end -->"
+
+    def number(match: re.Match[str]) -> str:
+        maker, what, _ = match.groups()
+        try:
+            return f"<!--{maker} {what}-->{NUMBERS[maker](what)}<!--/-->"
+        except NoResultsError as error:
+            kept.append(f"number {maker} {what}: {error}")
+            return match[0]
+
+    return NUMBER.sub(number, TABLE.sub(table, text))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a page would change")
+    options = parser.parse_args()
+    changed = False
+    for name in PAGES:
+        path = ROOT / name
+        kept: list[str] = []
+        old = path.read_text(encoding="utf-8")
+        new = remade(old, kept)
+        changed |= new != old
+        print(f"{name}: {'changes' if new != old else 'as it was'}")
+        for reason in kept:
+            print(f"  kept {reason}")
+        if not options.check and new != old:
+            path.write_text(new, encoding="utf-8")
+    if options.check and changed:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+r"""Correspondence of every feature under a rotation that was found without it.
+
+An alignment makes the features agree that it was learned from, also where none corresponds: with as many
+harmonics as features, some rotation suits all of them. The features are therefore divided into folds, and
+each fold is judged by a rotation that the other folds find: their weights, rows that are mutual neighbours in
+the other folds' signals, and the rotation between the harmonics of these rows, by turns. A feature that does
+not correspond then agrees with its own partner as with any wrong one, whatever the rotation, so that its rank
+among wrong partners is a p-value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from harmonicalign._typing import Array, Pair
+from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.rows import unit_rows
+from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
+from harmonicalign.evidence.correspondence import Correspondence, scores
+from harmonicalign.inputs.rows import dense_columns
+from harmonicalign.paper.align import orthogonalize
+from harmonicalign.paper.harmonics import Harmonics
+
+__all__ = ["held_out"]
+
+
+def held_out(
+    harmonics: tuple[Harmonics, Harmonics],
+    spectral: Pair,
+    signals: tuple[Any, Any],
+    found: Correspondence,
+    *,
+    by_chance: bool = False,
+    random_state: int = 0,
+    config: EvidenceConfig = EVIDENCE,
+) -> Correspondence:
+    """The correspondence with scores and p-values of features that were held out.
+
+    Parameters
+    ----------
+    harmonics
+        Harmonics of both datasets, equally many, with calibrated frequencies.
+    spectral
+        Fourier coefficients of their signals.
+    signals
+        The signals, dense or CSR.
+    found
+        Correspondence under the alignment; its weights start the folds, and stay as they are.
+    by_chance
+        Whether the alignment is no better than chance; no feature is then claimed to correspond.
+    random_state
+        Seed of the folds and samples.
+    config
+        Numbers of folds, rows and steps.
+    """
+    d, rng = spectral[0].shape[1], np.random.RandomState(random_state)
+    if d < config.fewest_features:
+        return replace(found, p_values=np.ones(d)) if by_chance else found
+    fewest = config.feature_folds if d > config.few_to_hold_out else d
+    fold = rng.permutation(np.arange(d) % fewest)
+    wrong = rng.permutation(d)[: config.wrong_partners]
+    rows = _Rows.sampled(harmonics, signals, _informative(found, config), rng, config)
+    agreement, null = np.zeros(d), []
+    for f in range(fewest):
+        test = np.flatnonzero(fold == f)
+        weights = np.where(fold == f, 0.0, found.weights)
+        rotation = rows.rotation(spectral, weights, config)
+        a = _unit_columns(rows.frequencies[:, None] * spectral[0])
+        b = _unit_columns(rows.frequencies[:, None] * (rotation @ spectral[1]))
+        agreement[test] = (a[:, test] * b[:, test]).sum(axis=0)
+        others = test[:, None] != wrong[None, :]
+        null += [(one[:, test].T @ other[:, wrong])[others] for one, other in ((a, b), (b, a))]
+    pooled = np.sort(np.concatenate(null))
+    above = pooled.size - np.searchsorted(pooled, agreement, side="left")
+    p_values = np.ones(d) if by_chance else (above + 1) / (pooled.size + 1)
+    return replace(found, scores=agreement, p_values=p_values)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A sample of the rows of both datasets: harmonics, diffusion coordinates and the features compared."""
+
+    psi: Pair
+    diffusion: Pair
+    signals: Pair
+    features: Array
+    frequencies: Array
+
+    @classmethod
+    def sampled(
+        cls,
+        harmonics: tuple[Harmonics, Harmonics],
+        signals: tuple[Any, Any],
+        features: Array,
+        rng: np.random.RandomState,
+        config: EvidenceConfig,
+    ) -> _Rows:
+        chosen = [np.sort(rng.permutation(h.n_rows)[: config.rows_held_out]) for h in harmonics]
+        parts = [
+            (h.psi[rows], (h.phi * h.frequencies)[rows], dense_columns(s[rows], features))
+            for h, s, rows in zip(harmonics, signals, chosen, strict=True)
+        ]
+        (psi_x, at_x, x), (psi_y, at_y, y) = parts
+        return cls((psi_x, psi_y), (at_x, at_y), (x, y), features, harmonics[0].frequencies)
+
+    def rotation(self, spectral: Pair, weights: Array, config: EvidenceConfig) -> Array:
+        """The rotation that features of positive weight find."""
+        known = weights > 0
+        x, y = self.signals
+        centres = x.mean(axis=0), y.mean(axis=0)
+        rotation = np.zeros((len(spectral[0]), len(spectral[1])))
+        for step in range(config.steps_held_out):
+            w = weights[self.features]
+            places = unit_rows((x - centres[0]) * w), unit_rows((y - centres[1]) * w)
+            if step > 0:  # by then the geometry is known to the rotation
+                at = unit_rows(self.diffusion[0]), unit_rows(self.diffusion[1] @ rotation.T)
+                places = np.hstack([at[0], places[0]]), np.hstack([at[1], places[1]])
+            pairing = _mutual(*places, config.confidence_neighbours)
+            mass = max(float(pairing.sum()), 1e-300)
+            centres = (
+                np.asarray(pairing.sum(axis=1)).ravel() @ x / mass,
+                np.asarray(pairing.sum(axis=0)).ravel() @ y / mass,
+            )
+            rotation = orthogonalize(self.psi[0].T @ (pairing @ self.psi[1]), complete=False)[0]
+            found = np.maximum(scores(rotation, self.frequencies, *spectral), 0) ** 2
+            weights = np.where(known, found, 0.0)
+        return rotation
+
+
+def _informative(found: Correspondence, config: EvidenceConfig) -> Array:
+    """The features in which rows are compared: those of the largest weight times variation."""
+    worth = np.sqrt(found.energy) * found.weights
+    return np.sort(np.argsort(-worth, kind="stable")[: config.features_held_out])
+
+
+def _mutual(x: Array, y: Array, k: int) -> sp.csr_matrix:
+    """Rows that are among each other's k nearest, balanced so that central rows do not dominate."""
+    k = min(k, len(x), len(y))
+    forward, backward = (
+        sp.csr_matrix((np.ones(near.size), near.ravel(), np.arange(0, near.size + 1, k)), shape=shape)
+        for near, shape in (
+            (nearest_rows(y, k, x, exact=False).indices, (len(x), len(y))),
+            (nearest_rows(x, k, y, exact=False).indices, (len(y), len(x))),
+        )
+    )
+    pairing = sp.csr_matrix(forward.multiply(backward.T))
+    for _ in range(5):
+        for axis in (1, 0):
+            total = np.maximum(np.asarray(pairing.sum(axis=axis)).ravel(), 1e-300)
+            scale = sp.diags_array(1 / total)
+            pairing = sp.csr_matrix(scale @ pairing if axis == 1 else pairing @ scale)
+    return pairing
+
+
+def _unit_columns(x: Array) -> Array:
+    length = np.linalg.norm(x, axis=0)
+    return np.asarray(np.divide(x, length, out=np.zeros_like(x), where=length > 0))

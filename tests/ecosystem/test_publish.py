@@ -1,0 +1,188 @@
+"""Tables and numbers of the pages are made from CSVs, and what cannot be traced to one is named."""
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+if not (ROOT / "benchmarks").is_dir():
+    pytest.skip("the benchmarks are in the repository only", allow_module_level=True)
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    """Import a script of the benchmarks by name."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    known = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - known:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(ROOT / "benchmarks")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def publish(benchmark, monkeypatch, tmp_path):
+    module = benchmark("publish")
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
+    return module
+
+
+def accuracies(publish, folder, methods, value):
+    lines = ["task,method,accuracy,mixing"]
+    tasks = [task for task, _ in publish.LISTS["long"]] + ["worms"]
+    for i, task in enumerate(tasks):
+        lines += [f"{task},{method},{value(i, j):.4f},0.5" for j, method in enumerate(methods)]
+    (folder / "accuracy.csv").write_text("\n".join(lines) + "\n")
+
+
+PEERS = ["none", "mnn", "harmony", "scanorama", "paper", "default"]
+
+
+def test_accuracy_table(publish, tmp_path):
+    accuracies(publish, tmp_path, PEERS, lambda i, j: 0.1 * (j + 1) + (0.4 if j == 1 else 0))
+    page = "before\n<!-- table: accuracy short -->\n\n| old |\n\n<!-- end -->\nafter\n"
+    kept = []
+    made = publish.remade(page, kept).splitlines()
+    assert not kept
+    assert made[3] == "| | none | MNN | Harmony | Scanorama | paper | **harmonicalign** |"
+    # The best is bold, ties included, and shares are written without their zero.
+    assert made[5] == (
+        "| MNIST, 35 % of pixels preserved | .100 | **.600** | .300 | .400 | .500 | **.600** |"
+    )
+    assert (made[0], made[-1]) == ("before", "after")
+    text = "\n".join(made)
+    assert publish.remade(text, []) == text
+
+
+def test_column_without_the_family_appears_once_it_is_complete(publish, tmp_path):
+    page = "<!-- table: accuracy long -->\n\n| old |\n\n<!-- end -->"
+    accuracies(publish, tmp_path, [*PEERS, "left_out"], lambda i, j: 0.1 * (j + 1))
+    made = publish.remade(page, [])
+    assert "**harmonicalign** | chosen without it |" in made
+    assert "**.600** | .700 |" in made  # it is shown beside the comparison and never wins it
+    rows = (tmp_path / "accuracy.csv").read_text().splitlines()
+    (tmp_path / "accuracy.csv").write_text(
+        "\n".join(r for r in rows if r.split(",")[:2] != ["coil", "left_out"])
+    )
+    assert "chosen without it" not in publish.remade(page, [])
+
+
+def test_what_has_no_results_stays_and_is_named(publish, tmp_path):
+    page = "<!-- table: accuracy short -->\n\n| old |\n\n<!-- end -->\nreaches "
+    page += "<!--accuracy worms default-->.801<!--/-->."
+    kept = []
+    assert publish.remade(page, kept) == page
+    assert len(kept) == 2
+    assert all("no accuracy.csv" in reason for reason in kept)
+    accuracies(publish, tmp_path, PEERS[1:], lambda i, j: 0.25)
+    kept = []
+    made = publish.remade(page, kept)
+    assert "reaches <!--accuracy worms default-->.250<!--/-->." in made
+    assert len(kept) == 1
+    assert "accuracy.csv lacks mnist_p35 by none, mnist_p10 by none, mnist_p5 by none and others" in kept[0]
+
+
+def test_of_several_runs_the_last_counts(publish, tmp_path):
+    accuracies(publish, tmp_path, PEERS, lambda i, j: 0.25)
+    with (tmp_path / "accuracy.csv").open("a") as file:
+        file.write("worms,default,0.75,0.5\n")
+    assert publish.suite_number("worms default") == ".750"
+
+
+def test_experiment_tables_keep_their_head(publish, tmp_path):
+    (tmp_path / "reproduce" / "size").mkdir(parents=True)
+    rows = [
+        "size,pair,method,accuracy",
+        "200,0,none,0.1",
+        "200,1,none,0.3",
+        "200,0,default,0.8",
+        "400,0,default,0.9",
+    ]
+    (tmp_path / "reproduce" / "size" / "results.csv").write_text("\n".join(rows) + "\n")
+    spec = {"experiment": "size", "rows": ["size"], "value": "accuracy", "column": "method"}
+    spec["order"] = ["none", "default"]
+    head = "| rows | unaligned | **default** |\n|---|---|---|"
+    page = f"<!-- table: pivot {json.dumps(spec)} -->\n\n{head}\n| 1 | 2 | 3 |\n\n<!-- end -->"
+    made = publish.remade(page, []).splitlines()
+    assert made[2:6] == [*head.splitlines(), "| 200 | 0.200 ± 0.141 | 0.800 |", "| 400 | – | 0.900 |"]
+    with pytest.raises(ValueError, match="columns for the head"):
+        publish.remade(page.replace("| rows | unaligned |", "| rows |"), [])
+
+
+def test_scib_tables(publish, tmp_path):
+    head = "task,method,seed,seconds,version,Silhouette,Total\n"
+    peers = [
+        "a,pca,0,1,,0.5,0.50",
+        "a,harmony,0,1,,0.5,0.60",
+        "a,harmony,1,1,,0.5,0.70",
+        "b,pca,0,1,,0.7,0.40",
+    ]
+    (tmp_path / "scib_peers.csv").write_text(head + "\n".join(peers) + "\n")
+    (tmp_path / "scib.csv").write_text(head + "a,harmonicalign,0,1,0.2.0,0.9,0.625\n")
+    made = publish.scib_table("tasks Total", "").splitlines()
+    assert made[0] == "| | PCA | Harmony | **harmonicalign** |"
+    assert made[2:] == ["| a | .500 | **.650** ± .050 | .625 |", "| b | **.400** | – | – |"]
+    assert publish.scib_table("metrics", "").splitlines()[2] == "| Silhouette | .500 | .500 | **.900** |"
+
+
+def test_pages_name_makers_that_exist(publish):
+    for name in publish.PAGES:
+        text = (ROOT / name).read_text()
+        assert text.count("<!-- table:") == len(publish.TABLE.findall(text)), name
+        assert text.count("<!--/-->") == len(publish.NUMBER.findall(text)), name
+        for maker, what, _ in publish.TABLE.findall(text):
+            assert maker in publish.TABLES
+            if maker == "pivot":
+                assert {"experiment", "rows"} <= set(json.loads(what))
+        assert all(maker in publish.NUMBERS for maker, _, _ in publish.NUMBER.findall(text))
+
+
+def test_constants_are_chosen_on_the_other_families(benchmark, tmp_path):
+    chosen = benchmark("chosen")
+    constant = next(c for c in chosen.constants(chosen.DEFAULT) if c.tried)
+    value = constant.tried[0]
+    runs = ["constant,value,task,seed,accuracy,mixing"]
+    for task, gain in (("pancreas_200", 0.1), ("coil", -0.2)):
+        runs.append(f",None,{task},0,0.5,1")
+        runs.append(f'{constant.name},"{value!r}",{task},0,{0.5 + gain},1')
+    path = tmp_path / "ablation.csv"
+    path.write_text("\n".join(runs) + "\n")
+    # Another value is better on the pancreas and worse on the objects: it depends on which of them is seen.
+    config, changed = chosen.without("objects", path)
+    assert changed == {constant.name: value}
+    assert getattr(config, constant.name) == value
+    assert chosen.without("pancreas", path) == (chosen.DEFAULT, {})
+    assert chosen.without("pbmc", path) == (chosen.DEFAULT, {})
+    with pytest.raises(ValueError, match="no family is named 'apples'"):
+        chosen.without("apples", path)
+
+
+def test_counts_come_back_from_normalised_values(benchmark, rng):
+    scib, tasks = benchmark("scib"), benchmark("tasks")
+    counts = rng.poisson(0.5, (30, 60))
+    counts[:, 0] = 1  # every row has a count of one
+    found = scib.counts_of(tasks.log_normalise(scib.sp.csr_matrix(counts)))
+    assert (found.toarray() == counts).all()
+    with pytest.raises(ValueError, match="no normalised counts"):
+        scib.counts_of(rng.normal(size=(10, 5)) ** 2)
+    with pytest.raises(ValueError, match="no normalised counts"):
+        scib.counts_of(rng.normal(size=(10, 5)))
+
+
+def test_placeholder_addresses_are_listed():
+    """Addresses that do not exist yet stand in one list, with every file that has them."""
+    pattern = re.compile(r"github\.com/harmonicalign\b|harmonicalign\.github\.io")
+    suffixes = {".py", ".md", ".toml", ".yaml", ".yml", ".cff", ".csv"}
+    files = [
+        path
+        for folder in ("src", "docs", "ecosystem", "recipe", "benchmarks", "examples")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in suffixes and "_build" not in path.parts
+    ] + [path for path in ROOT.iterdir() if path.suffix in suffixes]
+    found = {str(p.relative_to(ROOT)) for p in files if pattern.search(p.read_text(encoding="utf-8"))}
+    listing = (ROOT / "ecosystem" / "README.md").read_text()
+    assert found - {"ecosystem/README.md"} == set(re.findall(r"^- `(\S+)`$", listing, flags=re.MULTILINE))

@@ -1,0 +1,76 @@
+"""Whether rows that were brought together predict each other's signals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from harmonicalign.evidence.config import EVIDENCE
+from harmonicalign.evidence.doubts import doubts_about_columns, doubts_about_rows
+from harmonicalign.evidence.overlap import predicted_share
+from harmonicalign.evidence.relations import relate
+
+
+@pytest.fixture
+def kinds(rng):
+    """Rows of kinds 0 to 9 and their signals."""
+    centres = 2 * rng.randn(10, 30)
+    return lambda wanted, n: (lambda kind: (kind, centres[kind] + rng.randn(n, 30)))(rng.choice(wanted, n))
+
+
+def placed(kind, rng):
+    """Coordinates in which kinds 0 and 5, 1 and 6 and so on lie together."""
+    return 3 * np.eye(5)[kind % 5] + 0.3 * rng.randn(len(kind), 5)
+
+
+def test_rows_of_one_kind_predict_each_other(kinds, rng):
+    (kx, x), (ky, y) = kinds([0, 1, 2, 3, 4], 300), kinds([0, 1, 2, 3, 4], 250)
+    assert predicted_share([placed(kx, rng), placed(ky, rng)], [x, y]) > 0.95
+    sparse = [sp.csr_matrix(x), sp.csr_matrix(y)]
+    assert predicted_share([placed(kx, rng), placed(ky, rng)], sparse) > 0.95
+
+
+def test_rows_of_other_kinds_do_not(kinds, rng):
+    (kx, x), (ky, y) = kinds([0, 1, 2, 3, 4], 300), kinds([5, 6, 7, 8, 9], 250)
+    places = [placed(kx, rng), placed(ky, rng)]
+    assert predicted_share(places, [x, y]) < 0.6
+    said = doubts_about_rows(("one", "other"), places, [x, y], 1.0)
+    assert len(said) == 1
+    assert said[0].startswith("one and other look like different things")
+    config = replace(EVIDENCE, different_things=-1.0)
+    assert doubts_about_rows(("one", "other"), places, [x, y], 1.0, config) == []
+
+
+def test_only_features_that_correspond_count(kinds, rng):
+    (kx, x), (ky, y) = kinds([0, 1, 2, 3, 4], 300), kinds([0, 1, 2, 3, 4], 250)
+    y[:, :15] = y[:, rng.permutation(15)] * rng.choice([-1, 1], 15)
+    places = [placed(kx, rng), placed(ky, rng)]
+    assert predicted_share(places, [x, y], 0.4) > 0.9
+    assert predicted_share(places, [x, y], 1.0) < predicted_share(places, [x, y], 0.4)
+
+
+def test_nothing_is_said_where_nothing_can_be_predicted(rng):
+    x, y = rng.randn(200, 20), rng.randn(200, 20)
+    places = [rng.randn(200, 2), rng.randn(200, 2)]
+    assert np.isnan(predicted_share(places, [x, y]))
+    assert doubts_about_rows(("one", "other"), places, [x, y], 1.0) == []
+    few = [p[:8] for p in places]
+    assert np.isnan(predicted_share(few, [x[:8], y[:8]])), "too few rows"
+    same = [np.zeros((50, 2)), np.zeros((50, 2))]
+    assert not predicted_share(same, [x[:50], y[:50]]) > 0.9, "rows in one place"
+
+
+def test_doubts_about_columns(rng):
+    at = np.arange(40)[:, None]
+    peaks = rng.rand(6, 10) @ np.exp(-(((at - rng.uniform(0, 40, 10)) / 2) ** 2) / 2).T
+    x, y = (np.exp(0.7 * rng.randn(n, 6)) @ peaks + 0.05 * rng.randn(n, 40) for n in (200, 220))
+    sure, unsure = np.full(40, 1e-4), np.ones(40)
+    assert doubts_about_columns(("a", "b"), (x, y), relate(x, y), sure) == []
+    shifted = np.roll(y, 2, axis=1)
+    (said,) = doubts_about_columns(("a", "b"), (x, shifted), relate(x, shifted), sure)
+    assert said.startswith("the columns of a and b fit better shifted by +2: column ")
+    scores = [np.linalg.svd(s - s.mean(axis=0), full_matrices=False) for s in (x, y)]
+    scores = [u[:, :10] * s[:10] for u, s, _ in scores]
+    (said,) = doubts_about_columns(("a", "b"), scores, relate(*scores), unsure[:10])
+    assert said.startswith("the signals of a and b look like separate PCAs or SVDs")
