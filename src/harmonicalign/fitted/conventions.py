@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._typing import Array, Datasets, Labels, Matrix
+from harmonicalign.engines.threads import owned
 from harmonicalign.inputs.frames import Layout, layout_of, names_of, part_of
 from harmonicalign.inputs.parse import Inputs, parse
 
@@ -63,7 +64,8 @@ def attribute(read: str | Callable[[Any], Any], *, refined: bool = False) -> Any
         check_is_fitted(self, "fitted_")
         if refined and self.fitted_.model.correspondence is None:
             raise AttributeError("only a refined alignment of two or more datasets has this")
-        return get(self.fitted_)
+        with owned():
+            return get(self.fitted_)
 
     return property(value)
 
@@ -74,7 +76,8 @@ def method(function: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[
     @wraps(function)
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         check_is_fitted(self, "fitted_")
-        return function(self.fitted_.at_hand(), *args, **kwargs)
+        with owned():
+            return function(self.fitted_.at_hand(), *args, **kwargs)
 
     return call
 
@@ -92,7 +95,7 @@ def exclusive(function: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatena
     def call(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         with _LOCKS_LOCK:
             lock = _LOCKS.setdefault(self, RLock())
-        with lock:
+        with lock, owned():
             return function(self, *args, **kwargs)
 
     return call
@@ -202,6 +205,7 @@ def wrapper_for(estimator: Any) -> Wrapper:
     return Wrapper(chosen, list(estimator.get_feature_names_out()))
 
 
+@owned()
 def placed_for(
     estimator: Any, X: Datasets, dataset: object, batch: Labels | None, signals: Datasets | None
 ) -> Any:

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from threadpoolctl import threadpool_limits
 
 from harmonicalign._typing import Array
 from harmonicalign.engines.faiss_neighbours import nearest_rows
@@ -133,9 +132,7 @@ def embed(
         if flat:
             rows = np.vstack(parts)
         else:
-            # The matrices are small: parallel tasks are faster than threads within one product.
-            with threadpool_limits(1, user_api="blas"):
-                projected, places = project_together(parts, within=True, config=config)
+            projected, places = project_together(parts, within=True, config=config)
             rows = np.vstack(projected)
         smooth_rows = smoothed(rows, rows, np.arange(len(rows)), config)
     else:

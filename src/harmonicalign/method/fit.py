@@ -8,12 +8,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
 from harmonicalign._progress import FEW_DATASETS, Progress, fit_plan
 from harmonicalign._typing import Array, Matrix
-from harmonicalign.engines.threads import in_threads
+from harmonicalign.engines.threads import in_threads, owned
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.rows import same_matrix
 from harmonicalign.inputs.settings import FitOptions
@@ -36,6 +35,7 @@ Anchors = Mapping[tuple[int, int], Any]
 T = TypeVar("T")
 
 
+@owned()
 def fit_refined(
     datasets: Sequence[Matrix],
     signals: Sequence[Matrix],
@@ -68,6 +68,7 @@ def fit_refined(
     """
     sizes, seed = [d.shape[0] for d in datasets], options.seed
     progress.expect(fit_plan(sizes, len(sizes) - 1, n_landmarks))
+    anchors = _affordable(anchors, sizes, n_landmarks, seed)
 
     def describe(i: int) -> tuple[Reduction, Array, Array, Side]:
         must = _anchored_rows(anchors, i)
@@ -79,7 +80,7 @@ def fit_refined(
     parents, pairs = _align_with_parents(sides, order, names, anchors, landmarks, options, progress, config)
     own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
     couples = {i: (sides[parents[i]], sides[i]) for i in order[1:]}
-    with progress.stage("joint space"), threadpool_limits(1, user_api="blas"):
+    with progress.stage("joint space"):
         claims = in_threads(lambda i: judged(pairs[i], couples[i], own, seed, config), order[1:])
         pairs = dict(zip(order[1:], claims, strict=True))
         space = joint_space(sides, parents, order, pairs, seed, own_columns=own, config=config)
@@ -110,6 +111,7 @@ def fit_refined(
     )
 
 
+@owned()
 def add_dataset(
     model: RefinedModel,
     datasets: Sequence[Matrix],
@@ -140,27 +142,26 @@ def add_dataset(
     """
     config, seed, number = model.config, options.seed, len(datasets)
     nothing = np.empty(0, dtype=np.int64)
-    with threadpool_limits(1, user_api="blas"):
-        reduction, components, chosen, side = _describe(
-            new, new_signals, 0, options, n_landmarks, nothing, "the new dataset"
+    reduction, components, chosen, side = _describe(
+        new, new_signals, 0, options, n_landmarks, nothing, "the new dataset"
+    )
+    by_size = sorted(range(number), key=lambda i: -datasets[i].shape[0])
+    sides = {
+        i: Side(
+            model.reductions[i].apply(datasets[i][model.landmarks[i]]),
+            signals[i][model.landmarks[i]],
+            model.harmonics[i],
         )
-        by_size = sorted(range(number), key=lambda i: -datasets[i].shape[0])
-        sides = {
-            i: Side(
-                model.reductions[i].apply(datasets[i][model.landmarks[i]]),
-                signals[i][model.landmarks[i]],
-                model.harmonics[i],
-            )
-            for i in by_size[: config.n_parents]
-        }
-        parent, found = _best_parent(list(sides), lambda i: _align(sides[i], side, None, options, config))
-        couple, said = (sides[parent], side), ("the model", "the new dataset")
-        found = judged(found, couple, same_matrix(new, new_signals), seed, config)
-        _warn([(*said, found.significance)], doubts(said, found, couple, config=config))
-        placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
-        space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
-        # All rows of a dataset are added at once and are also neighbours of each other.
-        added = model.embedding.place(space.place(number, components, new_signals), together=True)
+        for i in by_size[: config.n_parents]
+    }
+    parent, found = _best_parent(list(sides), lambda i: _align(sides[i], side, None, options, config))
+    couple, said = (sides[parent], side), ("the model", "the new dataset")
+    found = judged(found, couple, same_matrix(new, new_signals), seed, config)
+    _warn([(*said, found.significance)], doubts(said, found, couple, config=config))
+    placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
+    space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
+    # All rows of a dataset are added at once and are also neighbours of each other.
+    added = model.embedding.place(space.place(number, components, new_signals), together=True)
     return replace(
         model,
         reductions=(*model.reductions, reduction),
@@ -195,6 +196,22 @@ def _describe(
     return reduction, components, chosen, Side(components[chosen], shown, found)
 
 
+def _affordable(anchors: Anchors, sizes: Sequence[int], n_landmarks: int, seed: int) -> Anchors:
+    """Known pairs whose rows can all be landmarks: of too many a random sample.
+
+    A dataset with several partners divides its landmarks among them.
+    """
+    partners = np.bincount([i for pair in anchors for i in pair], minlength=len(sizes))
+    most = [n_landmarks // max(1, k) if n > n_landmarks else n for n, k in zip(sizes, partners, strict=True)]
+    rng, out = np.random.default_rng(seed), {}
+    for (i, j), pairs in anchors.items():
+        rows, limit = np.asarray(pairs), min(most[i], most[j])
+        few = sizes[i] <= n_landmarks and sizes[j] <= n_landmarks
+        sampled = not few and len(rows) > limit
+        out[i, j] = rows[np.sort(rng.choice(len(rows), limit, replace=False))] if sampled else rows
+    return out
+
+
 def _anchored_rows(anchors: Anchors, i: int) -> Array:
     """Rows of dataset i that have a known pair."""
     rows = [np.asarray(pairs)[:, pair.index(i)] for pair, pairs in anchors.items() if i in pair]
@@ -205,7 +222,6 @@ def _landmarks(n: int, most: int, must: Array, rng: np.random.Generator) -> Arra
     """Landmarks: all rows, or a sample that includes the rows with known pairs."""
     if n <= most:
         return np.arange(n)
-    must = must[:most]
     if not len(must):
         return np.sort(rng.choice(n, most, replace=False, shuffle=False))
     rest = np.setdiff1d(np.arange(n), must, assume_unique=True)
@@ -259,10 +275,8 @@ def _align_with_parents(
         candidates = sorted(known, key=lambda j: known[j] is None)[: config.n_parents]
         return _best_parent(candidates, lambda j: _align(sides[j], sides[i], known[j], options, config))
 
-    # The matrices are small: threads within one product slow the work down.
-    with threadpool_limits(1, user_api="blas"):
-        joining = [names[i] for i in order]
-        found = _each(with_parent, range(1, len(order)), "alignment", joining, progress)
+    joining = [names[i] for i in order]
+    found = _each(with_parent, range(1, len(order)), "alignment", joining, progress)
     parents = dict(zip(order[1:], (parent for parent, _ in found), strict=True))
     pairs = dict(zip(order[1:], (pair for _, pair in found), strict=True))
     return [parents.get(i, -1) for i in range(len(sides))], pairs

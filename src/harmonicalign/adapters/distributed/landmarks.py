@@ -27,6 +27,7 @@ from harmonicalign.adapters.distributed.blocks import (
 )
 from harmonicalign.adapters.distributed.result import DistributedResult
 from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.threads import owned
 from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.validate import check_data, check_integer, check_rows
 from harmonicalign.method.model import placed_confidence
@@ -235,6 +236,7 @@ def _halves(*matrices: Any) -> tuple[list[Any], list[Any]]:
     return list(matrices[:half]), list(matrices[half:])
 
 
+@owned()
 def _fit(fit_local: Callable[..., Any], *matrices: Any) -> Any:
     rows, signals = _halves(*matrices)
     # Where the rows are the signals they stay one matrix, not two copies.
@@ -257,6 +259,7 @@ def _note(fitted: Any) -> tuple[int, bool, Any]:
     return width, model.method == "refined", replace(fitted, value=None)
 
 
+@owned()
 def _place_block(
     rows: Any, signals: Any, which: Array, *, place: Any, extra: Sequence[Array], as_type: Any
 ) -> Array:
@@ -286,6 +289,7 @@ def _support(place: Any, *matrices: Any) -> list[tuple[Array, Array]]:
     return list(zip(placed, placed_confidence(placed), strict=True))
 
 
+@owned()
 def _support_block(
     rows: Any, signals: Any, which: Array, *, place: Any, extra: list[tuple[Array, Array]], as_type: Any
 ) -> Array:

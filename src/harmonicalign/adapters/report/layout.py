@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.fft
 import scipy.sparse as sp
-from threadpoolctl import threadpool_limits
 
 from harmonicalign._typing import Array
 from harmonicalign.adapters.verdict.subject import allot
 from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.threads import owned
 from harmonicalign.paper.reduction import leading_axes
 
 __all__ = ["neighbour_layout", "principal_plane"]
@@ -69,7 +69,7 @@ def neighbour_layout(rows: Array, sizes: Sequence[int] | None = None, random_sta
     n = len(rows)
     if n < 5:
         return principal_plane(rows)
-    with threadpool_limits(1):
+    with owned():
         if n <= _FIRST_ROWS:
             return _lay_out(rows, _ties(rows))
         rng = np.random.RandomState(random_state)
