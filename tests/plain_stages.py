@@ -5,9 +5,9 @@ inputs. Whatever number decides something is the configuration's that is passed 
 """
 
 import math
-from itertools import combinations
 
 import numpy as np
+import scipy.linalg
 
 
 def distance(a, b):
@@ -76,16 +76,16 @@ def component_maps(px, py, pairing, signals, config):
     return matrix, mean_x, mean_y
 
 
+def softened(row, typical, relative):
+    """A row of typical length gets length 1; long ones keep their direction, short ones their length."""
+    whole = math.sqrt(row @ row + (relative * typical) ** 2)
+    return row * math.sqrt(1 + relative**2) / whole if whole > 0 else row
+
+
 def on_one_scale(parts, config):
-    """Rows at unit length, but for what rows of few columns keep of theirs."""
-    width, most, least = parts[0].shape[1], config.no_length_width, config.full_length_width
-    kept = min(1, max(0, (most - width) / (most - least)))
-    lengths = [[math.sqrt(row @ row) for row in part] for part in parts]
-    typical = np.median(np.concatenate(lengths))
-    return [
-        np.array([row / n * (n / typical) ** kept for row, n in zip(part, length, strict=True)])
-        for part, length in zip(parts, lengths, strict=True)
-    ]
+    """Rows softened relative to the median length of the rows of all parts."""
+    typical = np.median([math.sqrt(row @ row) for part in parts for row in part])
+    return [np.array([softened(row, typical, config.soft_length) for row in part]) for part in parts]
 
 
 def judge(rotation, frequencies, a, b, config):
@@ -112,7 +112,7 @@ def judge(rotation, frequencies, a, b, config):
 
 
 def confidence(parts, config):
-    """Support of every row, for datasets of equally many rows: all rows are the sample."""
+    """Support of every row of datasets that each have as many rows as all others: all rows are the sample."""
     k, out = config.confidence_neighbours, []
     for i, rows in enumerate(parts):
         others = [row for j, part in enumerate(parts) if j != i for row in part]
@@ -151,7 +151,7 @@ def alternate(problem, joint, signals):
             rows = [np.c_[(1 - share) * q, share * s] / length for q, s in zip(rows, own, strict=True)]
         return matrix, rows
 
-    for _ in range(config.n_rounds):
+    for number in range(config.n_rounds):
         for _ in range(config.n_steps):
             pairing = mutual_neighbours(*joint, config.n_anchors, config.n_balance, known)
             _, joint = mapped()
@@ -163,7 +163,7 @@ def alternate(problem, joint, signals):
         enter = order[: config.most_signals]
         signals = [((s.signals - c) * weights)[:, enter] for s, c in zip((x, y), centres, strict=True)]
         significant = problem.significance.p <= config.chance
-        evidence = signals if significant and config.signals_shape_map else None
+        evidence = signals if significant and number < config.signal_rounds else None
         matrix, joint = mapped()
         agreements.append(agreement)
     support = max(np.mean(c) for c in confidence(joint, config))
@@ -191,25 +191,12 @@ def choose(worths, supports, offset_support, by_chance, look_alike, config):
     return "offset" if explains else best
 
 
-def spanning_tree(n, scores):
-    """Pairs of the tree with the largest sum of scores, by trying them all."""
-
-    def joins_all(pairs):
-        reached = {0}
-        for _ in range(n):
-            reached |= {b for a, b in pairs if a in reached} | {a for a, b in pairs if b in reached}
-        return len(reached) == n
-
-    trees = [pairs for pairs in combinations(scores, n - 1) if joins_all(pairs)]
-    return set(max(trees, key=lambda pairs: sum(scores[p] for p in pairs)))
-
-
 def shares_met(parts, i, config):
     """Share of the other side among the rows nearest to each: of all rows but dataset i's, and of its own."""
     rows = np.vstack(parts)
     own = np.repeat([j == i for j in range(len(parts))], [len(part) for part in parts])
     met = [
-        np.mean([own[j] != own[r] for j in nearest(rows, row, config.meeting_rows + 1)[1:]])
+        np.mean([own[j] != own[r] for j in nearest(rows, row, config.confidence_neighbours + 1)[1:]])
         for r, row in enumerate(rows)
     ]
     return np.array(met)[~own], np.array(met)[own]
@@ -217,14 +204,13 @@ def shares_met(parts, i, config):
 
 def shift_towards(x, support_x, met_x, y, support_y, met_y, config):
     """Displacement of every row of y: its anchors' mean displacement, smoothed over near anchors."""
-    power = config.shift_anchor_power
     pairing = mutual_neighbours(x, y, config.n_anchors, config.n_balance)
-    pairing = pairing * support_x[:, None] ** power * support_y**power
+    pairing = pairing * support_x[:, None] * support_y
     mass = pairing.sum(axis=0)
     anchored = [j for j in range(len(y)) if mass[j] > 0]
     moves = {j: pairing[:, j] @ x / mass[j] - y[j] for j in anchored}
     meeting = {j: pairing[:, j] @ met_x / mass[j] + met_y[j] for j in anchored}
-    wide = min(max(len(y) // config.shift_share, config.shift_least_rows), config.shift_rows)
+    wide = min(max(len(y) // config.shift_share, 1), config.shift_rows)
     out = np.zeros_like(y)
     for i, row in enumerate(y):
         near = [anchored[j] for j in nearest(y[anchored], row, min(len(anchored), wide))]
@@ -233,7 +219,7 @@ def shift_towards(x, support_x, met_x, y, support_y, met_y, config):
         weights = np.array(weights) / sum(weights)
         mean = sum(w * moves[j] for w, j in zip(weights, near, strict=True))
         spread = sum(w * np.sum((moves[j] - mean) ** 2) for w, j in zip(weights, near, strict=True))
-        by_chance = config.shift_noise * spread * sum(weights**2) / (mean @ mean)
+        by_chance = spread * sum(weights**2) / (mean @ mean)
         met = sum(w * meeting[j] for w, j in zip(weights, near, strict=True))
         apart = min(1, max(0, config.apart * (1 - met)))
         out[i] = wide / config.shift_rows * apart * support_y[i] * max(0, 1 - by_chance) * mean
@@ -253,3 +239,49 @@ def project(row, places, n_neighbours, batch=None):
     variances, axes = np.linalg.eigh(spread.T @ spread)
     ratio = variances * len(near) / variances.sum()
     return mean + axes @ (ratio**4 / (ratio**4 + 1) * (axes.T @ (row - mean)))
+
+
+def turn(x, y, config):
+    """Rows of y turned towards x: anchors and rotation in turn; its own covariance holds it in place."""
+    for _ in range(config.n_rounds * config.n_steps):
+        pairing = mutual_neighbours(x, y, config.n_anchors, config.n_balance)
+        mass_x, mass_y = shares(pairing)
+        mean_x, mean_y = mass_x @ x, mass_y @ y
+        cross = np.zeros((x.shape[1],) * 2)
+        for i in range(len(x)):
+            for j in range(len(y)):
+                cross += pairing[i, j] / pairing.sum() * np.outer(x[i] - mean_x, y[j] - mean_y)
+        for j in range(len(y)):
+            cross += config.turn_prior * mass_y[j] * np.outer(y[j] - mean_y, y[j] - mean_y)
+        u, _, vt = np.linalg.svd(cross)
+        y = mean_x + (y - mean_y) @ (u @ vt).T
+    return y
+
+
+def reliable(parts, config):
+    """Centred rows, every direction scaled by a power of its reliability, before they are turned to axes."""
+    total, width = sum(map(len, parts)), parts[0].shape[1]
+    own, near = np.zeros((width, width)), np.zeros((width, width))
+    for rows in parts:
+        k = min(config.confidence_neighbours, len(rows) - 1)
+        for row in rows:
+            own += np.outer(row - rows.mean(axis=0), row - rows.mean(axis=0)) / total
+            for j in nearest(rows, row, k + 1)[1:]:
+                near += np.outer(row - rows[j], row - rows[j]) / (k * total)
+    ratios, directions = scipy.linalg.eigh(near, own)
+    scales = np.clip(1 - ratios / 2, 0, 1) ** config.reliability_power
+    mean = np.vstack(parts).mean(axis=0)
+    return [(rows - mean) @ directions @ np.diag(scales) @ np.linalg.inv(directions) for rows in parts]
+
+
+def smoothed(rows, known, config, own=None):
+    """Rows part of the way to the mean of their neighbours; row i is number own[i] of the known ones."""
+    out = []
+    for i, row in enumerate(rows):
+        others = [j for j in range(len(known)) if own is None or j != own[i]]
+        near = [others[j] for j in nearest(known[others], row, config.joint_neighbours)]
+        width = distance(row, known[near[-1]])
+        weights = [math.exp(-((distance(row, known[j]) / width) ** 2)) for j in near]
+        mean = (row + sum(w * known[j] for w, j in zip(weights, near, strict=True))) / (1 + sum(weights))
+        out.append((1 - config.smoothing) * row + config.smoothing * mean)
+    return np.array(out)

@@ -30,7 +30,7 @@ def test_another_neighbour_engine_gives_the_same_graph(ran):
 
 def test_another_hypothesis_is_tried(ran):
     assert "bright features" in ran["tried"], f"tried were {sorted(ran['tried'])}"
-    assert {"harmonics", "columns"} <= ran["tried"], "the hypotheses of the package are still tried"
+    assert {"harmonics", "relations"} <= ran["tried"], "the hypotheses of the package are still tried"
 
 
 def test_another_anchor_weighting_is_used(ran):

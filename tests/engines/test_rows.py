@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import plain_stages
 import pytest
 
 from harmonicalign.engines import Neighbours, rows
@@ -48,13 +49,41 @@ def test_unit_rows(x):
     assert rows.unit_rows(x.astype(np.float32)).dtype == np.float32
 
 
-@pytest.mark.parametrize("kept", [0.0, 0.3, 1.0])
-def test_directions_keep_some_length(x, kept):
-    found = both(rows.directions, x, kept, 1e3)
+@pytest.mark.parametrize("relative", [0.0, 0.3, 2.0])
+def test_long_rows_keep_their_direction_and_short_ones_their_length(x, relative):
+    found = both(rows.softened, x, 2.0, relative)
     for row, before in zip(found, x, strict=True):
-        length = np.linalg.norm(before)
-        expected = before / length * min(length, 1e3) ** kept if length else before
+        expected = plain_stages.softened(before, 2.0, relative)
         np.testing.assert_allclose(row, expected, rtol=1e-12)
+    typical = np.array([[2.0, 0.0], [0.0, 1e6], [1e-6, 0.0], [0.0, 0.0]])
+    lengths = np.linalg.norm(both(rows.softened, typical, 2.0, relative), axis=1)
+    assert lengths[0] == pytest.approx(1), "a row of typical length gets length 1"
+    assert lengths[1] == pytest.approx(math.sqrt(1 + relative**2)), "the length of long rows is bounded"
+    assert lengths[2] == pytest.approx(
+        1 if relative == 0 else 1e-6 / 2 * math.sqrt(1 + 1 / relative**2), rel=1e-6
+    )
+    assert lengths[3] == 0
+    np.testing.assert_allclose(
+        rows.softened(10 * x, 20.0, relative), found, rtol=1e-12, err_msg="scale matters"
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
+def test_rows_move_to_the_mean_of_themselves_and_their_neighbours(rng, share):
+    known = rng.randn(30, 3)
+    distances = np.linalg.norm(known[:8, None] - known[None], axis=2)
+    indices = np.argsort(distances, axis=1)[:, 1:6]  # the first is the row itself
+    distances = np.take_along_axis(distances, indices, axis=1)
+    distances[7] = 0  # all neighbours coincide with the row
+
+    found = both(rows.smooth, known[:8], known, Neighbours(indices, distances), share)
+    for i in range(8):
+        width = distances[i].max()
+        weights = np.exp(-((distances[i] / width) ** 2)) if width else np.ones(5)
+        mean = (known[i] + weights @ known[indices[i]]) / (1 + weights.sum())
+        np.testing.assert_allclose(found[i], (1 - share) * known[i] + share * mean, atol=1e-12)
+    single = rows.smooth(known[:8].astype(np.float32), known, Neighbours(indices, distances), share)
+    assert single.dtype == np.float32
 
 
 @pytest.mark.parametrize("balance", [0.0, 0.3, 1.0])
@@ -99,16 +128,15 @@ def test_a_projection_keeps_wide_directions_and_drops_narrow_ones(rng, n_sets):
     near = rng.randn(6, 12, 5) * [3, 2, 0.1, 0.05, 0.01] + rng.randn(6, 1, 5)
     places = near[:, 0] + 0.1 * rng.randn(6, 5)
     near[5] = 1  # all neighbours coincide
-    of = None if n_sets is None else np.eye(n_sets)[rng.randint(n_sets, size=(6, 12))]
+    of = None if n_sets is None else rng.randint(n_sets, size=(6, 12))
     found = both(rows.tangent_projection, near, places, *([] if of is None else [of]), atol=1e-7)
     for i in range(6):
         mean = near[i].mean(axis=0)
         centred = near[i] - mean
         if of is not None:
-            left = (12 - of[i].any(axis=0).sum()) / 11
-            for members in of[i].T.astype(bool):
-                if members.any():
-                    centred[members] -= left * centred[members].mean(axis=0)
+            left = (12 - len(set(of[i]))) / 11
+            for dataset in set(of[i]):
+                centred[of[i] == dataset] -= left * centred[of[i] == dataset].mean(axis=0)
         spread, axes = np.linalg.eigh(centred.T @ centred)
         average = spread.sum() / 12 or 1.0
         kept = (spread / average) ** 4 / ((spread / average) ** 4 + 1)

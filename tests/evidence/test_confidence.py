@@ -23,12 +23,15 @@ def test_confidence_tells_rows_without_counterpart(rng):
 @pytest.mark.parametrize("changes", [{}, {"confidence_neighbours": 3}, {"confidence_smoothing": 0}])
 def test_confidence_is_what_it_says(rng, changes):
     config = replace(EVIDENCE, **changes)
-    # As many rows in each, so that none is left out of the samples.
-    parts = [rng.randn(25, 2), rng.randn(25, 2) + 0.5, rng.randn(25, 2) - 1]
+    # As many rows as the others have together, so that none is left out of the samples.
+    parts = [rng.randn(25, 2), rng.randn(25, 2) + 0.5]
     for found, expected in zip(
         row_confidence(parts, config=config), plain_stages.confidence(parts, config), strict=True
     ):
         np.testing.assert_allclose(found, expected, atol=1e-5)
+    split = [parts[0], parts[1][:10], parts[1][10:]]
+    found, expected = row_confidence(split, config=config)[0], plain_stages.confidence(split, config)[0]
+    np.testing.assert_allclose(found, expected, atol=1e-5, err_msg="the others do not count as one")
 
 
 def test_confidence_is_measured_against_samples_of_one_size(rng):
@@ -44,6 +47,16 @@ def test_confidence_is_measured_against_samples_of_one_size(rng):
         row_confidence([x, y], n_smooth=4)[0],
         row_confidence([x, y], config=replace(EVIDENCE, confidence_smoothing=4))[0],
     )
+
+
+def test_a_small_dataset_decides_nothing(rng):
+    """Five rows relabelled as a dataset of their own change the confidence of no other row by much."""
+    x, y = rng.randn(300, 3), rng.randn(200, 3) + 0.5
+    before = row_confidence([x, y])
+    after = row_confidence([x, y[:-5], y[-5:]])
+    for one, other in zip(before, (after[0], np.concatenate(after[1:])), strict=True):
+        off = np.abs(one - other)[: -5 if len(one) == 200 else None].mean()
+        assert off < 0.05, f"confidence changes by {off:.3f} on average"
 
 
 def test_rows_that_coincide_are_supported():

@@ -7,7 +7,7 @@ import plain_stages
 import pytest
 from two_sides import side
 
-from harmonicalign.method import DEFAULT, FromColumns, PairProblem, Start, alternate
+from harmonicalign.method import DEFAULT, FromRelations, PairProblem, Start, alternate
 from harmonicalign.method.anchors import known_pairs
 from harmonicalign.method.hypotheses import by_signals
 
@@ -28,9 +28,11 @@ def start_of(problem, signals=True):
         ({"n_rounds": 2, "n_steps": 1, "n_anchors": 4, "n_balance": 2}, False, ()),
         ({"n_rounds": 2, "n_steps": 1, "chance": 0.0}, True, ()),
         ({"n_rounds": 2, "n_steps": 1, "chance": 1.0}, False, ()),
-        ({"n_rounds": 1, "n_steps": 1, "chance": 1.0, "signals_shape_map": False}, False, ()),
+        ({"n_rounds": 1, "n_steps": 1, "chance": 1.0, "signal_rounds": 0}, False, ()),
+        ({"n_rounds": 3, "n_steps": 1, "chance": 1.0, "signal_rounds": 1}, True, ()),
         ({"n_rounds": 1, "n_steps": 2, "most_gain": 1.0, "full_share": 0.2}, True, ()),
-        ({"n_rounds": 1, "n_steps": 1, "full_length_width": 0, "no_length_width": 30}, True, ()),
+        ({"n_rounds": 1, "n_steps": 1, "soft_length": 0.0}, True, ()),
+        ({"n_rounds": 1, "n_steps": 1, "soft_length": 0.5}, True, ()),
         ({"n_rounds": 1, "n_steps": 1, "worth_power": 1.0, "few_features": 3.0}, True, ()),
         ({"n_rounds": 2, "n_steps": 2, "chance": 1.0, "signal_ridge": 5.0, "most_gain": 1.01}, False, ()),
         ({"n_rounds": 2, "n_steps": 1, "most_signals": 3}, False, ()),
@@ -61,12 +63,12 @@ def test_signals_testify_unless_they_correspond_by_chance(tiny):
 
     def matrix(chance, **changes):
         config = replace(DEFAULT, chance=chance, n_rounds=1, **changes)
-        return FromColumns().run(PairProblem(*tiny, config)).maps[1].matrix
+        return FromRelations().run(PairProblem(*tiny, config)).maps[1].matrix
 
     assert np.array_equal(matrix(p), matrix(1.0)), "p is not larger than chance"
     assert np.array_equal(matrix(np.nextafter(p, 0)), matrix(0.0)), "p is larger than chance"
     assert not np.allclose(matrix(0.0), matrix(1.0)), "signals make no difference"
-    assert np.array_equal(matrix(1.0, signals_shape_map=False), matrix(0.0))
+    assert np.array_equal(matrix(1.0, signal_rounds=0), matrix(0.0))
 
 
 def test_the_record_begins_with_that_of_the_start(problem):
@@ -81,7 +83,7 @@ def test_the_record_begins_with_that_of_the_start(problem):
 def test_few_anchors_determine_few_directions(rng):
     pair = side(rng.randn(40, 3), k=35), side(rng.randn(38, 3) + 1, k=35)
     config = replace(DEFAULT, n_anchors=1, n_rounds=1, n_steps=1)
-    found = FromColumns().run(PairProblem(*pair, config))
+    found = FromRelations().run(PairProblem(*pair, config))
     assert found.alignment.rank == found.pairing.nnz < 35, "more directions than anchors"
     values = np.linalg.svd(found.alignment.rotation, compute_uv=False)
     np.testing.assert_allclose(values, np.arange(35) < found.alignment.rank, atol=1e-9)

@@ -15,15 +15,8 @@ from two_sides import plain_side, side
 from harmonicalign.datasets import swiss_roll
 from harmonicalign.engines.rows import unit_rows
 from harmonicalign.evidence.significance import Significance
-from harmonicalign.method import DEFAULT, FromColumns, PairProblem, Side, align_pair, choose, solve
-from harmonicalign.method.choose import (
-    _columns_look_alike,
-    found_the_same,
-    restart_weights,
-    run_all,
-    search_further,
-)
-from harmonicalign.method.maps import LinearMap
+from harmonicalign.method import DEFAULT, FromRelations, PairProblem, Side, align_pair, choose, solve
+from harmonicalign.method.choose import _columns_look_alike, run_all
 
 
 def starts(found):
@@ -92,11 +85,11 @@ def test_swapping_the_datasets_reverses_the_alignment(sides, solved):
     assert (one & other).sum() > 0.9 * (one | other).sum(), "other anchors from the other side"
     q = [unit_rows(r.maps[1].apply(sides[0].components)) for r in (swapped, back)]
     assert np.sum(q[0] * q[1], axis=1).mean() > 0.99, "another map from the other side"
-    assert swapped.kinship == pytest.approx(solved.kinship, abs=0.02)
+    assert swapped.support == pytest.approx(solved.support, abs=0.02)
 
 
 def test_the_datasets_are_laid_on_each_other(manifold, solved):
-    assert solved.start in ("columns", "harmonics", "relations", "again"), "a rotation is no offset"
+    assert solved.start in ("harmonics", "relations"), "a rotation is no offset"
     assert solved.significance.p < 0.01
     assert roc_auc_score(manifold.corresponds, solved.correspondence.scores) > 0.95
     pairs = solved.pairing.tocoo()
@@ -137,7 +130,7 @@ def test_shuffled_features_that_look_alike_leave_the_data_as_they_are(rng):
     np.testing.assert_allclose(*found.centres, err_msg="datasets are moved although nothing says so")
     assert found.history[-1]["start"] == "as is", "the record leaves out what was chosen"
     other = Side(y.components, y.signals[:, ::-1], y.harmonics)
-    found = align_pair(x, other, replace(config, n_restarts=0))
+    found = align_pair(x, other, config)
     assert found.significance.by_chance
     assert found.start != "as is", "columns whose spreads differ do not look as if they corresponded"
 
@@ -148,8 +141,8 @@ def test_relations_find_few_of_few_columns(rng):
     kinds = [rng.randint(4, size=n) for n in (300, 280)]
     x, y = (np.exp(np.eye(4)[k] @ factors) + 0.2 * rng.randn(len(k), 16) for k in kinds)
     y[:, 6:] = y[:, 6:] @ np.linalg.qr(rng.randn(10, 10))[0]
-    found = align_pair(side(x), side(y), replace(DEFAULT, left_out=("offset", "again")))
-    assert starts(found) == {"harmonics", "columns", "relations"}
+    found = align_pair(side(x), side(y), replace(DEFAULT, left_out=("offset",)))
+    assert starts(found) == {"harmonics", "relations"}
     assert roc_auc_score(np.arange(16) < 6, found.correspondence.scores) > 0.9
 
 
@@ -158,7 +151,7 @@ def test_relations_find_few_of_few_columns(rng):
 
 @pytest.mark.parametrize("options", [{}, {"n_bands": 3}, {"first_band": 1}, {"random_state": 4}])
 def test_options_of_an_alignment_are_those_of_its_problem(tiny, options):
-    config = replace(DEFAULT, left_out=("columns", "offset", "relations", "again"), n_rounds=1)
+    config = replace(DEFAULT, left_out=("offset", "relations"), n_rounds=1)
     found, expected = align_pair(*tiny, config, **options), solve(PairProblem(*tiny, config, **options))
     assert found.history == expected.history
     assert np.array_equal(found.significance.null, expected.significance.null)
@@ -170,64 +163,50 @@ def test_options_of_an_alignment_are_those_of_its_problem(tiny, options):
 def test_the_record_tells_all_that_was_run(problem, solved):
     steps = [(s["start"], s["step"]) for s in solved.history if s["step"] != "weights"]
     rounds = problem.config.n_rounds
-    first = [
+    expected = [
         *[("harmonics", "round")] * rounds,
         ("harmonics", "anchors"),
-        *[("columns", "round")] * rounds,
-        ("columns", "anchors"),
+        *[("relations", "round")] * rounds,
+        ("relations", "anchors"),
         ("offset", "anchors"),
     ]
-    assert steps == first, "the runs ended in the same place, so there is nothing more to try"
-    # Where they end apart there is a third, and all start again from their weights.
-    apart = changed(problem, same_cosine=1.0, n_restarts=1, n_rounds=1, n_steps=1)
-    steps = [(s["start"], s["step"]) for s in solve(apart).history if s["step"] != "weights"]
-    first = [step for i, step in enumerate(first) if i == 0 or step != first[i - 1]]
-    n_weights = len(apart.config.sharpened) + len(apart.config.leading)
-    expected = [
-        *[("relations", "round"), ("relations", "anchors")],
-        *[("again", "round"), ("again", "anchors")] * (3 * n_weights),
-    ]
-    assert steps == first + expected
+    assert steps[: len(expected)] == expected
+    assert steps[len(expected) :] in ([], [(solved.start, "turn")]), "only a turn follows the choice"
 
 
 @pytest.mark.parametrize(
     ("left_out", "tried"),
     [
-        (("harmonics",), {"columns", "offset"}),
-        (("columns", "offset"), {"harmonics", "relations", "again"}),
-        (("columns", "offset", "relations"), {"harmonics", "again"}),
-        (("columns", "offset", "again"), {"harmonics", "relations"}),
-        (("columns", "offset", "relations", "again"), {"harmonics"}),
+        ((), {"harmonics", "relations", "offset"}),
+        (("harmonics",), {"relations", "offset"}),
+        (("relations",), {"harmonics", "offset"}),
+        (("offset",), {"harmonics", "relations"}),
+        (("offset", "relations"), {"harmonics"}),
     ],
 )
 def test_what_is_left_out_is_not_run(tiny, left_out, tried):
-    # Features correspond, and one learned run has no other that it could have ended alike with.
-    config = replace(DEFAULT, left_out=left_out, n_rounds=1, n_restarts=1, chance=1.0, enough_support=0.0)
+    config = replace(DEFAULT, left_out=left_out, n_rounds=1, chance=1.0, enough_support=2.0)
     assert starts(align_pair(*tiny, config)) == tried
 
 
-def test_nothing_is_searched_further_where_nothing_is_learned_or_needed(sides):
-    base = replace(DEFAULT, same_cosine=1.0, n_rounds=1, n_steps=1)
-    for changes in ({"learn_weights": False}, {"enough_support": 0.0}):
-        found = align_pair(*sides, replace(base, **changes))
-        assert starts(found) == {"harmonics", "columns", "offset"}, changes
+def test_an_offset_that_cannot_be_beaten_is_the_only_run(tiny):
+    good = replace(DEFAULT, n_rounds=1, chance=1.0, enough_support=0.0)
+    assert starts(align_pair(*tiny, good)) == {"offset"}
+    # Hypotheses of a user's own are tried nevertheless.
+    mine = replace(good, hypotheses=(FromRelations("mine"),))
+    assert starts(align_pair(*tiny, mine)) == {"harmonics", "relations", "mine", "offset"}
 
 
-def test_runs_that_map_rows_alike_have_found_the_same(problem, solved):
-    maps = [LinearMap(m, np.zeros(3)) for m in (np.eye(3), 5 * np.eye(3), np.diag([1.0, 1, -1]))]
-    one, longer, other = (replace(solved, maps=(solved.maps[0], m)) for m in maps)
-    assert found_the_same([one, longer], problem), "the length of a map does not matter"
-    assert not found_the_same([one], problem), "one run has nothing to be compared with"
-    rows = [unit_rows(m.apply(problem.sides[1].components)) for m in maps]
-    cosine = np.sum(rows[0] * rows[2], axis=1).mean()
-    for least, same in ((cosine - 1e-9, True), (cosine, True), (cosine + 1e-9, False)):
-        assert found_the_same([one, longer, other], changed(problem, same_cosine=least)) == same
+def test_something_must_be_tried(tiny):
+    nothing = replace(DEFAULT, left_out=("harmonics", "relations", "offset"))
+    with pytest.raises(ValueError, match=r"^left_out is .*'offset'\); leave at least one hypothesis to try$"):
+        align_pair(*tiny, nothing)
 
 
 def test_runs_are_those_that_are_wanted(problem):
-    short = changed(problem, n_rounds=1, n_steps=1, left_out=("columns",))
-    assert run_all(short, [FromColumns()]) == []
-    two = run_all(short, [FromColumns(), FromColumns("mine")])
+    short = changed(problem, n_rounds=1, n_steps=1, left_out=("relations",))
+    assert run_all(short, [FromRelations()]) == []
+    two = run_all(short, [FromRelations(), FromRelations("mine")])
     assert [run.start for run in two] == ["mine"]
 
 
@@ -295,91 +274,3 @@ def test_columns_that_look_alike(rng):
             assert not alike(form(x), form(y), alike_spreads=exactly), factors
     same = np.tile([[1.0], [-1.0]], (4, 3))
     assert not alike(same, same), "columns that all vary alike tell nothing"
-
-
-# Restarts.
-
-
-@pytest.mark.parametrize(
-    ("weights", "half", "quarter"),
-    [
-        (np.r_[np.full(5, 0.8), np.full(40, 0.1)], [0, 1, 2, 3, 4], [0, 1, 2, 3]),
-        (np.full(20, 0.3), [*range(10)], [*range(5)]),
-        (np.r_[0, 0, 1.0, 0, 0.5, 0.01, 0.02], [2, 4, 5, 6], [2, 4, 5, 6]),  # four at least
-        (np.ones(3), [0, 1, 2], [0, 1, 2]),
-        (np.tile([0.5, 0.25], 60), [*range(0, 90, 2)], [*range(0, 46, 2)]),  # of equals, the first
-    ],
-)
-def test_weights_to_start_again_from(solved, weights, half, quarter):
-    run = replace(solved, correspondence=replace(solved.correspondence, weights=weights))
-    config = replace(DEFAULT, sharpened=(1, 8), leading=(0.5, 0.25), fewest_leading=4)
-    as_they_are, eighth_power, *leading = restart_weights(run, config)
-    assert np.array_equal(as_they_are, weights)
-    np.testing.assert_allclose(eighth_power, weights**8)
-    for found, expected in zip(leading, (half, quarter), strict=True):
-        assert np.flatnonzero(found).tolist() == expected
-        assert set(found) <= {0, 1}
-    for found in restart_weights(run, replace(config, sharpened=(), fewest_leading=1, leading=(1e-9,))):
-        assert np.flatnonzero(found).tolist() == [np.argmax(weights)], "the one that leads"
-
-
-def test_leading_features_hold_the_share_that_is_asked_for(solved):
-    run = replace(solved, correspondence=replace(solved.correspondence, weights=np.array([1.0, 1.0, 2.0])))
-    config = replace(DEFAULT, sharpened=(), leading=(0.5, 0.6, 1.0), fewest_leading=1)
-    leading = [np.flatnonzero(w).tolist() for w in restart_weights(run, config)]
-    assert leading == [[2], [0, 2], [0, 1, 2]]
-
-
-def test_restarts_go_on_while_they_gain_and_never_lose(sides):
-    config = replace(DEFAULT, left_out=("columns", "offset", "relations"), n_rounds=1, n_steps=1)
-    n_weights = len(config.sharpened) + len(config.leading)
-    worths = []
-    for n_restarts in (0, 1, 9):
-        problem = PairProblem(*sides, replace(config, n_restarts=n_restarts))
-        found = solve(problem)
-        ends = [s for s in found.history if s["step"] == "anchors"]
-        assert len(ends) <= 1 + n_weights * n_restarts
-        worths.append(found.worth)
-    assert worths[0] < worths[1] <= worths[2], "a run got worse by further ones"
-    # What gains too little is not kept, and ends the search.
-    power = config.worth_power * (1 + config.few_features / 40)
-    ends = [s["objective"] * s["support"] ** power for s in ends]
-    kept = ends[0]
-    for first in range(1, len(ends), n_weights):
-        best = max(ends[first : first + n_weights])
-        gained = best > config.worth_more * kept
-        assert gained == (first + n_weights < len(ends)), "runs go on without gain, or stop in spite of it"
-        kept = best if gained else kept
-    assert worths[2] == pytest.approx(kept)
-
-
-def test_a_run_from_relations_must_gain_enough(problem, solved):
-    short = changed(problem, n_restarts=0, n_rounds=1, n_steps=1)
-    _, (related,) = search_further(short, [solved], solved)
-    needed = related.worth / short.config.worth_more
-    for worth, kept in ((0.999 * needed, False), (1.001 * needed, True)):
-        base = replace(solved, worth=worth)
-        best, _ = search_further(short, [base], base)
-        assert (best is base) == kept, f"{related.worth} against {worth}"
-
-
-def test_a_restart_that_is_as_good_is_not_kept(problem, solved):
-    short = changed(problem, worth_more=1.0, n_restarts=2, n_rounds=1, n_steps=1, left_out=("relations",))
-    _, once = search_further(changed(short, n_restarts=1), [solved], solved)
-    base = replace(solved, worth=max(run.worth for run in once))
-    best, tried = search_further(short, [base], base)
-    assert best is base
-    assert len(tried) == len(once), "the search goes on though nothing was gained"
-
-
-@pytest.mark.parametrize(("gain", "kept"), [(0.0, False), (1e9, True)])
-def test_a_further_run_must_gain_enough(problem, solved, gain, kept):
-    base = replace(solved, worth=0.2)
-    short = changed(problem, worth_more=gain, n_restarts=1, n_rounds=1, n_steps=1)
-    best, tried = search_further(short, [base], base)
-    n_weights = len(problem.config.sharpened) + len(problem.config.leading)
-    assert [run.start for run in tried] == ["relations", *["again"] * (2 * n_weights)]
-    assert (best is base) == kept
-    if not kept:
-        again = [run for run in tried if run.start == "again"]
-        assert best is max(again, key=lambda run: run.worth)

@@ -7,7 +7,7 @@ import pytest
 from two_sides import side
 
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig, constants
-from harmonicalign.method import DEFAULT, MethodConfig, align_pair, joint_map, joint_space
+from harmonicalign.method import DEFAULT, MethodConfig, align_pair, embed, joint_space
 
 
 @pytest.mark.parametrize("config", [EVIDENCE, DEFAULT])
@@ -55,7 +55,7 @@ def pair():
     latent = rng.randn(90, 3) * [3, 2, 1]
     signals = np.c_[latent, latent**2, rng.randn(90, 2)]
     sides = side(latent[:50], signals[:50], k=8), side(latent[50:] + 1, signals[50:] + 2, k=8)
-    once = replace(DEFAULT, left_out=("offset", "relations", "again"), chance=1.0)
+    once = replace(DEFAULT, left_out=("offset", "relations"), chance=1.0)
     return sides, once, align_pair(*sides, once)
 
 
@@ -66,22 +66,22 @@ def pair():
         {"n_steps": 1},
         {"n_anchors": 5},
         {"n_balance": 0},
-        {"signal_axes": 3},
         {"most_signals": 4},
-        {"signals_shape_map": False},
-        {"learn_weights": False},
-        {"left_out": ("columns", "offset", "again")},
+        {"left_out": ("harmonics", "offset")},
+        {"signal_rounds": 0},
+        {"n_components": 3},
+        {"soft_length": 0.0},
         {"full_share": 0.3},
         {"wrong_partners": 3},
         {"worth_power": 1.0},
         {"confidence_neighbours": 3},
         {"confidence_smoothing": 0},
         {"enough_support": 0.0, "left_out": ()},
+        {"few_features": 0.0},
         {"permutations": 10},
-        {"chance_kinship": 0.0, "chance": 0.0},
+        {"chance": 0.0},
         {"most_gain": 1.0},
         {"signal_ridge": 10.0},
-        {"no_length_width": 1, "full_length_width": 0},
     ],
     ids=lambda changes: "+".join(changes),
 )
@@ -93,7 +93,6 @@ def test_the_alignment_of_a_pair_goes_by_the_config(pair, changes):
         return (
             run.start,
             run.worth,
-            run.kinship,
             run.support,
             run.correspondence.share,
             run.significance.z,
@@ -115,17 +114,17 @@ def place(config, pair):
     [
         {"balance_power": 1.0},
         {"balance_more": 0.0},
-        {"balance_known": 1.0},
         {"shift_rounds": 0},
         {"shift_rows": 50},
-        {"shift_least_rows": 100},
         {"shift_share": 2},
-        {"shift_anchor_power": 0.0},
-        {"shift_noise": 0.0},
         {"shift_places": 1},
-        {"meeting_rows": 10},
         {"apart": 1.0},
-        {"tangent_bounds": (10, 10)},
+        {"tangent_neighbours": 10},
+        {"confidence_neighbours": 5},
+        {"reliability_power": 1.0},
+        {"soft_length": 0.0},
+        {"n_components": 3},
+        {"reference_rows": 20},
         {"n_anchors": 5},
     ],
     ids=lambda changes: "+".join(changes),
@@ -139,18 +138,25 @@ def test_the_joint_space_goes_by_the_config(pair, changes):
     "changes",
     [
         {"tangent_rows": 0},
-        {"tangent_bounds": (10, 10)},
-        {"joint_decay": 2.0},
-        {"joint_neighbour_bounds": (12, 12)},
-        {"joint_harmonics_bounds": (4, 4)},
-        {"rows_per_joint_harmonic": 2},
-        {"many_rows": 10, "many_harmonics": 3, "joint_harmonics_bounds": (3, 100)},
+        {"tangent_neighbours": 10},
+        {"smoothing": 0.0},
+        {"smoothing": 1.0},
+        {"joint_neighbours": 5},
     ],
     ids=lambda changes: "+".join(changes),
 )
-def test_the_joint_map_goes_by_the_config(rng, changes):
+def test_the_embedding_goes_by_the_config(rng, changes):
     z = [rng.randn(60, 3), rng.randn(50, 3)]
-    before, after = (
-        joint_map(z, 0.5, 0, config=c).harmonics.phi for c in (DEFAULT, replace(DEFAULT, **changes))
-    )
+    before, after = (embed(z, 3, config=c).coordinates for c in (DEFAULT, replace(DEFAULT, **changes)))
     assert not np.array_equal(before, after), f"{changes} changes nothing"
+
+
+def test_numbers_without_meaning_are_refused():
+    for name in ("n_rounds", "n_steps", "n_anchors", "shift_places"):
+        with pytest.raises(ValueError, match=f"^{name} is 0; it must be at least 1$"):
+            replace(DEFAULT, **{name: 0})
+
+
+def test_what_only_a_fit_uses_is_not_kept_for_placing():
+    config = replace(DEFAULT, hypotheses=("one",), anchor_weight=np.exp, n_anchors=7)
+    assert config.for_placing() == replace(DEFAULT, n_anchors=7)

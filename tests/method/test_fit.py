@@ -1,21 +1,29 @@
 """Fits of datasets, and of one dataset more, with every number taken from the configuration."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
-from two_sides import surface
+from two_sides import plain_side, surface
 
 from harmonicalign import AlignmentWarning
-from harmonicalign._progress import Progress
+from harmonicalign._progress import FEW_DATASETS, Progress
 from harmonicalign.datasets import corrupted_pair
 from harmonicalign.evidence.confidence import row_confidence
+from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.settings import FitOptions, resolve
 from harmonicalign.method import DEFAULT, add_dataset, fit_refined
-from harmonicalign.method.embed import partly_projected
-from harmonicalign.method.fit import _anchored_rows, _known, _landmarks
+from harmonicalign.method.fit import (
+    _anchored_rows,
+    _best_parent,
+    _known,
+    _landmarks,
+    _largest_first,
+    _warn,
+    _weakest,
+)
 from harmonicalign.method.model import placed_confidence
 
 
@@ -53,34 +61,33 @@ def model(digits):
 
 def test_the_config_goes_with_the_model(digits, model):
     assert model.config == DEFAULT
-    other = replace(DEFAULT, tangent_rows=0, shift_rounds=0, left_out=("relations", "again"))
+    other = replace(DEFAULT, tangent_rows=0, shift_rounds=0, left_out=("relations",))
     changed = fit([digits.x, digits.y], other)
-    assert changed.config == changed.joint.config == other
-    assert changed.joint.places is None, "rows are projected in spite of the config"
+    assert changed.config == changed.embedding.config == other
+    assert changed.embedding.places is None, "rows are projected in spite of the config"
     assert not any(s.displacement.any() for s in changed.space.shifts), (
         "rows are shifted in spite of the config"
     )
-    assert not {step["start"] for _, step in changed.history()} & {"relations", "again"}
+    assert "relations" not in {step["start"] for _, step in changed.history()}
 
 
 def test_places_of_the_rows_that_were_fitted(digits, model):
+    places = np.split(model.embedding.places, [100])
     for i, (rows, expected) in enumerate(zip((digits.x, digits.y), model.coordinates(), strict=True)):
         z = model.space.place(i, model.reductions[i].apply(rows), rows)
-        np.testing.assert_allclose(model.joint.split(model.joint.coordinates)[i], z, atol=1e-9)
-        width = z.shape[1]
-        joint = model.joint.split(model.joint.rows)[i]
-        np.testing.assert_allclose(expected[:, -width:], partly_projected(z, joint, DEFAULT), atol=1e-9)
-        np.testing.assert_allclose(model.place_jointly(i, rows, rows), expected[:, -width:], atol=1e-5)
+        np.testing.assert_allclose(places[i], z, atol=1e-6)
+        found = model.place(i, rows, rows)
+        assert np.array_equal(model.place_jointly(i, rows, rows), found), "there is but one space"
+        off = np.linalg.norm(found - expected, axis=1).mean() / np.linalg.norm(expected, axis=1).mean()
+        assert off < 0.2, f"fitted rows come {off:.2f} of their length away from where they are"
 
 
-def test_new_rows_are_placed_as_the_map_says(digits, model):
+def test_new_rows_are_placed_by_the_space_and_the_embedding(digits, model):
     new = digits.x[:5] + 0.3
     z = model.space.place(0, model.reductions[0].apply(new), new)
-    projected = model.joint.project(z)
-    found = model.place(0, new, new)
-    np.testing.assert_allclose(found[:, -z.shape[1] :], partly_projected(z, projected, DEFAULT))
-    phi = model.joint.extend(projected) * model.joint.harmonics.frequencies**model.t
-    np.testing.assert_allclose(found[:, : phi.shape[1]], phi / np.linalg.norm(phi, axis=1, keepdims=True))
+    np.testing.assert_allclose(model.place(0, new, new), model.embedding.place(z), atol=1e-6)
+    rigid = model.space.place_rigidly(0, model.reductions[0].apply(new), new)
+    np.testing.assert_allclose(model.place_rigidly(0, new, new), rigid)
 
 
 def test_one_dataset_more_moves_nothing_that_is_there(digits, model):
@@ -91,39 +98,127 @@ def test_one_dataset_more_moves_nothing_that_is_there(digits, model):
         grown = add_dataset(model, datasets, datasets, new, new, options([new]), n_landmarks=1000)
     for before, after in zip(model.coordinates(), grown.coordinates(), strict=False):
         assert np.array_equal(before, after), "a dataset that was there has moved"
-    assert len(grown.coordinates()[2]) == 50
+    assert grown.coordinates()[2].shape == (50, model.coordinates()[0].shape[1])
     assert grown.parent_of(2) in (0, 1)
     z = grown.space.place(2, grown.reductions[2].apply(new), new)
-    projected = model.joint.project(z, together=True)
-    np.testing.assert_allclose(grown.added[0].places, z)
-    np.testing.assert_allclose(grown.added[0].projected, projected)
-    np.testing.assert_allclose(grown.added[0].phi, model.joint.extend(projected, together=True))
+    np.testing.assert_allclose(grown.added[0], model.embedding.place(z, together=True), atol=1e-6)
+    assert grown.joint_geometry(0).harmonics.phi.shape[0] == 240, "the joint map leaves out what was added"
 
 
-def test_every_dataset_is_aligned_with_the_largest_few(rng):
+# The tree of datasets.
+
+
+def test_large_datasets_come_first_and_partners_of_known_pairs_beside_each_other(rng):
+    sides = [plain_side(scale * rng.randn(5, 2)) for scale in (1, 2, 3, 1)]
+    assert _largest_first(sides, [40, 70, 50, 60], {}) == [1, 3, 2, 0]
+    assert _largest_first(sides, [40, 40, 40, 40], {}) == [
+        2,
+        1,
+        *sorted([0, 3], key=lambda i: -sides[i].components.var(axis=0).sum()),
+    ]
+    assert _largest_first(sides, [40, 70, 50, 60], {(0, 1): []}) == [1, 0, 3, 2]
+    assert _largest_first(sides, [40, 70, 50, 60], {(2, 0): []}) == [1, 3, 2, 0]
+    assert _largest_first(sides, [40, 70, 60, 50], {(3, 1): [], (0, 3): []}) == [1, 3, 0, 2]
+
+
+def significance(p=0.0, opposed=False, tested=True):
+    return Significance(z=0.0, p=p, observed=0.0, null=np.ones(3 if tested else 0), opposed=opposed)
+
+
+@dataclass
+class Aligned:
+    """What the choice of a parent looks at."""
+
+    significance: Significance
+    support: float
+
+
+@pytest.mark.parametrize(
+    ("pairs", "parent", "tried"),
+    [
+        ([(significance(), 0.1), (significance(), 0.9)], 0, 1),
+        ([(significance(1.0), 0.9), (significance(), 0.1)], 1, 2),
+        ([(significance(opposed=True), 0.9), (significance(), 0.1)], 1, 2),
+        ([(significance(1.0), 0.2), (significance(1.0), 0.9), (significance(1.0), 0.3)], 1, 3),
+        ([(significance(1.0, tested=False), 0.1), (significance(), 0.9)], 0, 1),  # untested is not chance
+    ],
+)
+def test_the_parent_is_the_first_that_corresponds_or_the_best_supported(pairs, parent, tried):
+    asked = []
+
+    def align(j):
+        asked.append(j)
+        return Aligned(*pairs[j])
+
+    found, pair = _best_parent(range(len(pairs)), align)
+    assert (found, len(asked)) == (parent, tried)
+    assert pair.support == pairs[parent][1]
+
+
+def test_every_dataset_is_aligned_with_the_largest_that_it_corresponds_with(rng):
     centres = 4 * rng.randn(4, 6)
     datasets = [centres[rng.randint(4, size=n)] + rng.randn(n, 6) for n in (40, 70, 50, 60)]
-    names, left_out = ["a", "b", "c", "d"], ("harmonics", "offset", "relations", "again")
-    for n_hubs, expected in (
-        (1, {("b", "a"), ("b", "c"), ("b", "d")}),
-        (2, {("b", "a"), ("b", "c"), ("b", "d"), ("d", "a"), ("d", "c")}),
-    ):
-        progress = Progress(verbose=False)
-        config = replace(DEFAULT, n_hubs=n_hubs, n_rounds=1, n_steps=1, left_out=left_out)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AlignmentWarning)
-            fit_refined(
-                datasets,
-                datasets,
-                names,
-                options(datasets, config),
-                anchors={},
-                n_landmarks=1000,
-                progress=progress,
-                config=config,
-            )
-        aligned = {s.removeprefix("alignment of ") for s in progress.timings if s.startswith("alignment of ")}
-        assert aligned == {f"{one} and {other}" for one, other in expected}
+    datasets[2] = rng.randn(50, 6)  # has nothing in common with any
+    found = fit(datasets, replace(DEFAULT, n_rounds=1, n_steps=1))
+    assert [found.parent_of(i) for i in (0, 1, 3)] == [1, None, 1]
+    assert found.pair_of(1) is None
+    assert found.significance_of(1) is None
+    only = fit(datasets, replace(DEFAULT, n_rounds=1, n_steps=1, n_parents=1))
+    assert [only.parent_of(i) for i in range(4)] == [1, None, 1, 1], "another than the largest was tried"
+
+
+def test_rows_known_to_match_decide_first(rng):
+    datasets = [rng.randn(n, 6) for n in (60, 50, 40)]
+    pairs = np.c_[np.arange(30), np.arange(30)]
+    with_known = fit(datasets, replace(DEFAULT, n_rounds=1, n_steps=1, n_parents=1), anchors={(1, 2): pairs})
+    assert with_known.parent_of(2) == 1, "a dataset is not aligned with the one that its known pairs are in"
+    assert with_known.pairs[2].start == "anchors"
+
+
+def test_small_datasets_do_not_decide_the_significance():
+    tests = [(1000, significance(0.01)), (99, significance(0.9)), (500, significance(0.03))]
+    assert _weakest(tests, 1000, DEFAULT).p == 0.03
+    assert _weakest(tests, 990, DEFAULT).p == 0.9, "a tenth of the largest is enough to count"
+    assert _weakest(tests[1:2], 1000, DEFAULT).p == 0.9, "of small datasets alone, the weakest counts"
+    opposed = [(500, significance(0.03)), (500, significance(0.01, opposed=True))]
+    assert _weakest(opposed, 1000, DEFAULT).opposed
+    untested = [(500, significance(1.0, tested=False)), (500, significance(0.2))]
+    assert _weakest(untested, 1000, DEFAULT).p == 0.2, "what was not tested is held against the alignment"
+
+
+def test_warnings_name_the_datasets():
+    def said(*tests):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            _warn([("hub", f"d{i}", test) for i, test in enumerate(tests)])
+        assert all(w.category is AlignmentWarning for w in caught)
+        return [str(w.message) for w in caught]
+
+    assert said(significance(), significance()) == []
+    [untested] = said(significance(), significance(1.0, tested=False))
+    assert "hub" in untested
+    assert "d1" in untested
+    assert "d0" not in untested
+    assert "not tested" in untested
+    [chance] = said(significance(0.5), significance())
+    assert "no better than chance" in chance
+    assert "d0" in chance
+    [opposed] = said(significance(opposed=True))
+    assert "opposite" in opposed
+    assert len(said(significance(0.5, opposed=True), significance(1.0, tested=False))) == 3
+
+
+def test_of_many_doubtful_alignments_a_few_are_named():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _warn([("hub", f"d{i}", significance(0.5)) for i in range(9)])
+    said = [str(w.message) for w in caught]
+    assert len(said) == FEW_DATASETS + 1
+    assert all(f"hub and d{i}" in said[i] for i in range(FEW_DATASETS))
+    assert said[-1].startswith(f"{9 - FEW_DATASETS} more alignments")
+
+
+# Landmarks.
 
 
 def test_rows_known_to_match_are_landmarks_and_honoured(digits):

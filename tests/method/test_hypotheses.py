@@ -3,16 +3,15 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import plain_stages
 import pytest
 from two_sides import side
 
 from harmonicalign.engines.rows import unit_rows
 from harmonicalign.method import (
     DEFAULT,
-    Again,
     AsIs,
     FromAnchors,
-    FromColumns,
     FromHarmonics,
     FromRelations,
     LinearMap,
@@ -44,20 +43,19 @@ def short(sides):
     return PairProblem(*sides, once)
 
 
-def test_from_columns(sides, short):
-    found = FromColumns().run(short)
-    assert found.start == "columns"
-    check_anchors(found, [unit_rows(s.signals - middle(sides)) for s in sides])
-    few = replace(once, n_anchors=4)
-    joint = [unit_rows(s.signals - middle(sides)) for s in sides]
-    check_anchors(FromColumns().run(PairProblem(*sides, few)), joint, few)
+def weighted(sides, centres, weights):
+    """Rows of weighted signals on one scale, from which anchors are found."""
+    rows = [(s.signals - c) * weights for s, c in zip(sides, centres, strict=True)]
+    return plain_stages.on_one_scale(rows, DEFAULT)
 
 
 def test_from_relations(sides, short):
     weights = short.relations.weights()
     found = FromRelations().run(short)
     assert found.start == "relations"
-    check_anchors(found, [unit_rows((s.signals - s.signals.mean(axis=0)) * weights) for s in sides])
+    check_anchors(found, weighted(sides, short.means(), weights))
+    few = replace(once, n_anchors=4)
+    check_anchors(FromRelations().run(PairProblem(*sides, few)), weighted(sides, short.means(), weights), few)
 
 
 def test_from_harmonics(sides, short):
@@ -70,16 +68,8 @@ def test_from_harmonics(sides, short):
     assert learned == short.objective
 
 
-def test_again_from_weights(sides, short, rng):
-    base, weights = FromColumns().run(short), rng.uniform(0, 1, 40)
-    found = Again(base, weights).run(short)
-    assert found.start == "again"
-    check_anchors(
-        found, [unit_rows((s.signals - c) * weights) for s, c in zip(sides, base.centres, strict=True)]
-    )
-
-
-def test_from_anchors(manifold, sides, rng):
+def test_from_anchors(manifold, sides):
+    rng = np.random.RandomState(1)
     near = np.linalg.norm(manifold.latent_x[:, None] - manifold.latent_y[None], axis=2).argmin(axis=1)
     rows = rng.permutation(300)[:40]
     # Signals that say nothing: only the known pairs tell how the datasets lie.
@@ -126,7 +116,7 @@ def test_an_offset_is_where_the_anchors_lie_on_each_other(moved):
     centres = few.means()
     centres = [(centres[0] + centres[1]) / 2] * 2
     for _ in range(3):
-        joint = [unit_rows(s.signals - c) for s, c in zip(few.sides, centres, strict=True)]
+        joint = weighted(few.sides, centres, 1)
         pairing = mutual_neighbours(*joint, 4)
         centres = few.centres(pairing)
     found = Offset().run(few)
@@ -142,18 +132,19 @@ def test_as_is_moves_nothing(moved):
     for centre in found.centres:
         np.testing.assert_allclose(centre, middle(problem.sides), err_msg="one dataset is moved")
     assert (found.correspondence.weights == 1).all()
-    check_anchors(found, [unit_rows(s.signals - middle(problem.sides)) for s in problem.sides])
+    check_anchors(found, weighted(problem.sides, [middle(problem.sides)] * 2, 1))
     assert found.support < Offset().run(problem).support, "as good as with the offset that was put in"
 
 
 def test_signals_alone(sides, short):
     centres, weights = short.means(), np.linspace(0, 1, 40)
     joint, signals = by_signals(short, centres, weights, weights)
-    for j, s, one, c in zip(joint, signals, sides, centres, strict=True):
+    for s, one, c in zip(signals, sides, centres, strict=True):
         expected = (one.signals - c) * weights
         # Axes turn the signals, which changes no product of rows.
         np.testing.assert_allclose(s @ s.T, expected @ expected.T, atol=1e-8)
-        np.testing.assert_allclose(j, unit_rows(s), atol=1e-12)
+    for j, expected in zip(joint, plain_stages.on_one_scale(signals, DEFAULT), strict=True):
+        np.testing.assert_allclose(j, expected, atol=1e-12)
 
 
 @dataclass(frozen=True)
@@ -174,7 +165,7 @@ def test_a_hypothesis_of_ones_own(rng):
     turn = np.linalg.qr(rng.randn(3, 3))[0]
     rows = rng.randn(160, 3) * [4, 2, 1]
     pair = side(rows[:80]), side(rows[80:] @ turn)
-    others = ("harmonics", "columns", "offset", "relations", "again")
+    others = ("harmonics", "offset", "relations")
     found = align_pair(*pair, replace(DEFAULT, hypotheses=(Turned(turn.T),), left_out=others))
     assert found.start == "turned"
     assert {step["start"] for step in found.history} == {"turned"}

@@ -16,10 +16,9 @@ from harmonicalign.method.maps import (
     LinearMap,
     Side,
     component_maps,
-    directions,
-    length_kept,
     reversed_maps,
     ridge_regression,
+    turn,
     typical_length,
     weighted_axes,
 )
@@ -134,8 +133,8 @@ def test_ridge_regression_agrees_with_scikit_learn(rng):
 def test_weighted_axes_are_joint_principal_components(rng):
     x, y = rng.randn(50, 6), rng.randn(40, 6) + 2
     centres, weights = (x.mean(axis=0), y.mean(axis=0)), rng.uniform(0.2, 1, 6)
-    for n_axes in (DEFAULT.signal_axes, 3):
-        config = replace(DEFAULT, signal_axes=n_axes)
+    for n_axes in (DEFAULT.n_components, 3):
+        config = replace(DEFAULT, n_components=n_axes)
         maps = weighted_axes([plain_side(x), plain_side(y)], centres, weights, weights, config=config)
         scaled = np.r_[x - centres[0], y - centres[1]] * weights
         axes = np.linalg.svd(scaled, full_matrices=False)[2].T[:, :n_axes]
@@ -178,30 +177,38 @@ def test_unit_rows_leave_zeros(rng):
     assert np.linalg.norm(unit_rows(rows), axis=1) == pytest.approx([1, 1, 1, 1, 0])
 
 
-def test_rows_of_few_numbers_keep_their_length(rng):
-    assert [length_kept(d, DEFAULT) for d in (1, 4, 7, 10, 2000)] == [1, 1, 0.5, 0, 0]
-    never = replace(DEFAULT, full_length_width=0, no_length_width=1)
-    assert [length_kept(d, never) for d in (1, 4)] == [0, 0], "widths are not the config's"
-    for width, kept in ((2, 1.0), (4, 1.0), (7, 0.5), (10, 0.0)):
-        parts = [rng.standard_normal((30, width)), 3 * rng.standard_normal((20, width))]
-        parts[0][0] = 0
-        scale = typical_length(parts, DEFAULT)
-        if kept:
-            assert scale == pytest.approx(np.median(np.linalg.norm(np.vstack(parts), axis=1)))
-        else:
-            assert scale == 1
-        for x in parts:
-            found, length = directions(x / scale, DEFAULT), np.linalg.norm(x, axis=1)
-            assert unit_rows(found) == pytest.approx(unit_rows(x))
-            expected = np.where(length > 0, (length / scale) ** kept, 0)
-            assert np.linalg.norm(found, axis=1) == pytest.approx(expected)
-    assert typical_length([np.zeros((5, 2))] * 2, DEFAULT) == 1
-    # New rows may hold anything; what follows works in single precision.
-    long = np.array([[3e50, 4e50], [3.0, 4.0]])
-    most = DEFAULT.longest
-    assert directions(long, DEFAULT) == pytest.approx(np.array([[0.6 * most, 0.8 * most], [3, 4]]))
-    with np.errstate(over="ignore"):
-        assert np.isfinite(directions(np.full((1, 2), 1e300), DEFAULT)).all()
+def test_the_typical_length_is_the_median_over_all_datasets(rng):
+    parts = [rng.standard_normal((30, 3)), 3 * rng.standard_normal((21, 3))]
+    assert typical_length(parts) == pytest.approx(np.median(np.linalg.norm(np.vstack(parts), axis=1)))
+    assert typical_length([np.zeros((5, 2))] * 2) == 0
+
+
+@pytest.mark.parametrize("changes", [{}, {"turn_prior": 0.0}, {"turn_prior": 2.0, "n_anchors": 3}])
+def test_a_turn_is_what_it_says(rng, changes):
+    config = replace(DEFAULT, n_rounds=2, n_steps=2, **changes)
+    x, y = rng.randn(30, 3) * [3, 2, 1], rng.randn(25, 3) @ np.diag([3, 1, 2]) + 0.5
+    np.testing.assert_allclose(turn(x, y, config).apply(y), plain_stages.turn(x, y, config), atol=1e-5)
+
+
+def test_a_turn_is_rigid_and_brings_turned_rows_back(rng):
+    kinds = 5 * rng.randn(6, 3)
+    rows = np.repeat(kinds, 40, axis=0) + 0.5 * rng.randn(240, 3)
+    angle = 0.5
+    turned = rows @ np.array(
+        [[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1]]
+    )
+    found = turn(rows[::2], turned[1::2], replace(DEFAULT, turn_prior=0.1))
+    np.testing.assert_allclose(found.matrix @ found.matrix.T, np.eye(3), atol=1e-9, err_msg="no rotation")
+    off = np.linalg.norm(found.apply(turned[1::2]) - rows[1::2], axis=1).mean()
+    before = np.linalg.norm(turned[1::2] - rows[1::2], axis=1).mean()
+    assert off < 0.15 * before, f"rows are {off:.2f} away from where they were, {before:.2f} without the turn"
+
+
+def test_a_turn_of_rows_that_meet_leaves_them(rng):
+    rows = rng.randn(300, 4) * [4, 3, 2, 1]
+    found = turn(rows[:150], rows[150:], DEFAULT)
+    moved = np.linalg.norm(found.apply(rows) - rows, axis=1).mean() / np.linalg.norm(rows, axis=1).mean()
+    assert moved < 0.3, f"two samples of the same rows are moved by {moved:.2f} of their length"
 
 
 def test_linear_map_takes_sparse_rows(rng):

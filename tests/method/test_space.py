@@ -1,4 +1,4 @@
-"""The joint space of several datasets: its tree, its maps, what is moved locally, and who joins."""
+"""The joint space of several datasets: its maps and axes, what is moved locally, and who joins."""
 
 from dataclasses import replace
 
@@ -9,46 +9,19 @@ import scipy.sparse as sp
 from two_sides import plain_side, side
 
 from harmonicalign import HarmonicAlignment
-from harmonicalign.engines.rows import blend, unit_rows
+from harmonicalign.engines.rows import blend, softened
 from harmonicalign.method import DEFAULT, LinearMap, align_pair, joint_space, local_shifts
-from harmonicalign.method.maps import directions
+from harmonicalign.method.maps import turn, typical_length
 from harmonicalign.method.shifts import common_offset
-from harmonicalign.method.space import _balance, _bridge, _explained, pooled_correspondence, spanning_tree
+from harmonicalign.method.space import (
+    _balance,
+    _bridge,
+    _explained,
+    pooled_correspondence,
+    reliable_axes,
+)
 
 learned = replace(DEFAULT, left_out=("offset",))
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_the_tree_is_the_best_of_all(seed):
-    rng = np.random.RandomState(seed)
-    pairs = [(i, j) for i in range(5) for j in range(i + 1, 5)]
-    scores = dict(zip(pairs, rng.permutation(len(pairs)) / len(pairs), strict=True))
-    del scores[0, 4]  # not every pair is aligned
-    parents, order = spanning_tree(5, scores, [1] * 5)
-    tree = {(min(i, p), max(i, p)) for i, p in enumerate(parents) if p >= 0}
-    assert tree == plain_stages.spanning_tree(5, scores)
-    totals = [sum(s for pair, s in scores.items() if i in pair) for i in range(5)]
-    assert order[0] == parents.index(-1) == np.argmax(totals), "the root is not the one that agrees best"
-    assert all(order.index(parents[i]) < order.index(i) for i in order[1:]), "a parent comes after its child"
-
-
-def test_spanning_tree_takes_the_best_pairs():
-    scores_ = {(0, 1): 0.1, (0, 2): 0.9, (1, 2): 0.8}
-    parents, order = spanning_tree(3, scores_, [10, 20, 5])
-    assert parents == [2, 2, -1]
-    assert order[0] == 2
-    parents, order = spanning_tree(2, {(0, 1): 0.5}, [10, 20])
-    assert parents == [1, -1]
-    assert order == [1, 0]
-    assert spanning_tree(2, {(0, 1): 0.0}, [20, 10]) == ([-1, 0], [0, 1])
-    assert spanning_tree(3, {(0, 1): 0.2, (1, 2): 0.9}, [5, 1, 9])[0] == [1, -1, 1]
-    # Pairs that agree perfectly, or not at all, are pairs nevertheless.
-    chain = {(0, 1): 1.0, (1, 2): 0.0, (2, 3): 1.0, (0, 3): 0.5}
-    parents, order = spanning_tree(4, chain, [1, 1, 1, 2])
-    assert parents == [3, 0, 3, -1]
-    assert order[0] == 3
-    assert sorted(order) == [0, 1, 2, 3]
-    assert order.index(1) > order.index(0)
 
 
 @pytest.fixture(scope="module")
@@ -92,20 +65,21 @@ def test_rows_enter_the_joint_space_through_their_parents(chain):
         centres = [space.signal_maps[i - 1 + j].apply(r.centres[j][None]) for j in (0, 1)]
         assert centres[0] == pytest.approx(centres[1], abs=1e-9)
         assert space.signal_maps[i].matrix == pytest.approx(space.signal_maps[0].matrix)
-    # Rows of four components keep their length relative to the median; those of ten signals do not.
-    places = np.vstack([space.component_maps[i].apply(s.components) for i, s in enumerate(sides_)])
-    assert np.median(np.linalg.norm(places, axis=1)) == pytest.approx(1)
-    scale = space.component_maps[0].matrix[0, 0]
-    assert space.component_maps[0].matrix == pytest.approx(scale * np.eye(4))
-    # The origin is in the middle of the anchors.
+    assert space.component_maps[0].matrix == pytest.approx(np.eye(4)), "lengths change on the way"
+    mapped = [space.component_maps[i].apply(s.components) for i, s in enumerate(sides_)]
+    signals = [space.signal_maps[i].apply(s.signals) for i, s in enumerate(sides_)]
+    assert space.lengths == pytest.approx((typical_length(mapped), typical_length(signals)))
+    # The origin is in the middle of the anchors; a dataset counts by its rows.
+    rows = [110, 100]
     middles = [space.component_maps[i - 1].apply(-r.maps[0].shift[None]) for i, r in pairs.items()]
-    assert np.mean(middles, axis=0) == pytest.approx(np.zeros((1, 4)), abs=1e-9)
+    assert np.average(middles, axis=0, weights=rows) == pytest.approx(np.zeros((1, 4)), abs=1e-9)
     middles = [space.signal_maps[i - 1].apply(r.centres[0][None]) for i, r in pairs.items()]
-    assert np.mean(middles, axis=0) == pytest.approx(np.zeros((1, 10)), abs=1e-9)
-    weights = np.mean([r.correspondence.weights for r in pairs.values()], axis=0)
+    assert np.average(middles, axis=0, weights=rows) == pytest.approx(np.zeros((1, 10)), abs=1e-9)
+    weights = np.average([r.correspondence.weights for r in pairs.values()], axis=0, weights=rows)
     assert np.linalg.norm(space.signal_maps[0].matrix, axis=1) == pytest.approx(weights)
+    share = np.average([r.correspondence.share for r in pairs.values()], weights=rows)
     power = DEFAULT.balance_power + DEFAULT.balance_more
-    assert space.balance == pytest.approx(np.mean([r.correspondence.share for r in pairs.values()]) ** power)
+    assert space.balance == pytest.approx(share**power)
     assert space.bridges == (None, None, None)
 
 
@@ -129,6 +103,13 @@ def test_joint_space_of_a_star_whatever_the_order(chain):
         assert shift.places == pytest.approx(rows)
 
 
+def beside(space, i, s, more=0):
+    """Components and signals of one dataset side by side, from their maps."""
+    q = softened(space.component_maps[i].apply(s.components), space.lengths[0], DEFAULT.soft_length)
+    signals = space.signal_maps[i].apply(s.signals) + more
+    return blend(q, softened(signals, space.lengths[1], DEFAULT.soft_length), space.balance)
+
+
 def test_place_is_rigid_and_then_local(chain):
     sides_, pairs = chain
     space = joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs)
@@ -137,9 +118,7 @@ def test_place_is_rigid_and_then_local(chain):
     assert not np.array_equal(other.displacement, one.displacement)  # samples of rows differ
     for i, s in enumerate(sides_):
         rigid = space.place_rigidly(i, s.components, s.signals)
-        q = directions(space.component_maps[i].apply(s.components), DEFAULT)
-        signals = unit_rows(space.signal_maps[i].apply(s.signals))
-        assert rigid == pytest.approx(blend(q, signals, space.balance))
+        assert rigid == pytest.approx(space.axes.apply(beside(space, i, s)))
         placed = space.place(i, s.components, s.signals)
         assert placed == pytest.approx(space.shifts[i].apply(rigid))
         assert not np.allclose(placed, rigid)
@@ -195,9 +174,7 @@ def test_a_dataset_joins_a_space(chain):
     assert after.bridges[:2] == (None, None)
     assert after.bridges[2].apply(rows) == pytest.approx(bridge.apply(rows))
     z = after.place_rigidly(2, rows, sides_[2].signals)
-    signals = unit_rows(own + bridge.apply(rows))
-    expected = blend(directions(after.component_maps[2].apply(rows), DEFAULT), signals, before.balance)
-    assert z == pytest.approx(expected)
+    assert z == pytest.approx(before.axes.apply(beside(after, 2, sides_[2], bridge.apply(rows))))
     assert after.shifts[2].places == pytest.approx(z)
     # First all rows by the same, so that the anchors' middles coincide, and then each by its own.
     move = common_offset(placed, z, 3)
@@ -208,6 +185,80 @@ def test_a_dataset_joins_a_space(chain):
     whole = before.joined_by(sides_[2], 1, sides_[1], full, placed, 0)
     assert whole.bridges == (None, None, None)
     assert whole.signal_maps[2].matrix == pytest.approx(before.signal_maps[1].matrix)
+
+
+def test_a_dataset_is_turned_towards_its_parent(chain):
+    sides_, pairs = chain
+    turned = {1: replace(pairs[1], turned=True), 2: replace(pairs[2], turned=True)}
+    space = joint_space(sides_, [-1, 0, 1], [0, 1, 2], turned, shifted=False)
+    assert space.shifts == ()
+    u = [beside(space, i, s) for i, s in enumerate(sides_)]
+    for i in (1, 2):
+        expected = turn(u[i - 1], u[i], DEFAULT)
+        np.testing.assert_allclose(space.turns[i].matrix, expected.matrix, atol=1e-9)
+        u[i] = expected.apply(u[i])  # a child is turned towards its parent as that was turned
+        found = space.place(i, sides_[i].components, sides_[i].signals)
+        np.testing.assert_allclose(found, space.axes.apply(u[i]), atol=1e-9)
+    np.testing.assert_allclose(space.axes.matrix, reliable_axes(u, DEFAULT).matrix, atol=1e-9)
+    assert joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs, shifted=False).turns == (None,) * 3
+
+
+def test_a_dataset_that_joins_is_turned_as_well(chain):
+    sides_, pairs = chain
+    before = joint_space(sides_[:2], [-1, 0], [0, 1], {1: replace(pairs[1], turned=True)})
+    placed = np.vstack([before.place(i, s.components, s.signals) for i, s in enumerate(sides_[:2])])
+    after = before.joined_by(sides_[2], 1, sides_[1], replace(pairs[2], turned=True), placed, 0)
+    more = after.bridges[2].apply(sides_[2].components)
+    parent = before.turns[1].apply(beside(before, 1, sides_[1]))
+    expected = turn(parent, beside(after, 2, sides_[2], more), DEFAULT)
+    np.testing.assert_allclose(after.turns[2].matrix, expected.matrix, atol=1e-9)
+    assert after.turns[:2] == before.turns
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"reliability_power": 1.0}, {"reliability_power": 0.0}, {"confidence_neighbours": 3}]
+)
+def test_axes_are_as_reliable_as_it_says(rng, changes):
+    config = replace(DEFAULT, **changes)
+    parts = [rng.randn(40, 4) * [4, 3, 2, 1], rng.randn(30, 4) * [4, 3, 1, 1] + 5]
+    parts = [np.c_[rows, np.sin(rows[:, :1])] for rows in parts]
+    axes = reliable_axes(parts, config)
+    found = np.vstack([axes.apply(rows) for rows in parts])
+    expected = np.vstack(plain_stages.reliable(parts, config))
+    # Axes turn the rows, which changes no product.
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-8)
+    variances = found.var(axis=0)
+    assert (np.diff(variances) <= 0).all(), "the axes are not in order"
+    np.testing.assert_allclose(found.T @ found, np.diag(variances) * 70, atol=1e-8)
+    few = reliable_axes(parts, replace(config, n_components=2))
+    np.testing.assert_allclose(few.matrix, axes.matrix[:, :2])
+
+
+def test_directions_of_noise_shrink_beside_those_of_the_manifold(rng):
+    angle = rng.uniform(0, 6, 500)
+    rows = np.c_[np.cos(angle), np.sin(angle), 0.3 * rng.randn(500, 6)]
+    axes = reliable_axes([rows[:250], rows[250:]], replace(DEFAULT, reliability_power=1.0))
+    kept = np.linalg.norm(axes.matrix, axis=1)
+    assert kept[:2].min() > 0.9, f"directions of the circle are scaled by {kept[:2]}"
+    assert kept[2:].max() < 0.75, f"directions of noise are scaled by {kept[2:]}"
+
+
+def test_a_difference_between_datasets_makes_no_direction_reliable(rng):
+    rows = rng.randn(200, 3)
+    moved = [rows[:100], rows[100:] + [0, 0, 9]]
+    as_is, apart = (
+        np.linalg.norm(reliable_axes(p, DEFAULT).matrix, axis=1) for p in (np.split(rows, 2), moved)
+    )
+    np.testing.assert_allclose(as_is, apart, atol=0.02)
+
+
+def test_axes_where_little_or_nothing_varies(rng):
+    same = [np.ones((20, 3)), np.ones((15, 3))]
+    assert reliable_axes(same, DEFAULT).apply(same[0]) == pytest.approx(np.zeros((20, 3)))
+    constant = [np.c_[rng.randn(30, 2), np.ones(30)] for _ in range(2)]
+    found = reliable_axes(constant, DEFAULT)
+    assert found.matrix.shape == (3, 2), "a direction without any variance has an axis"
+    assert np.isfinite(found.matrix).all()
 
 
 def test_placing_by_torch(chain):
@@ -235,15 +286,15 @@ def test_placing_by_torch(chain):
 
 def test_pooled_correspondence_of_several_pairs(chain):
     first, second = chain[1].values()
-    pooled = pooled_correspondence([first, second])
+    pooled = pooled_correspondence([first, second], [300, 100])
     one, two = first.correspondence, second.correspondence
     for name in ("scores", "weights", "energy", "presence", "share"):
-        assert getattr(pooled, name) == pytest.approx((getattr(one, name) + getattr(two, name)) / 2)
+        assert getattr(pooled, name) == pytest.approx(0.75 * getattr(one, name) + 0.25 * getattr(two, name))
     expected = [min(1, 2 * min(p, q)) for p, q in zip(one.p_values, two.p_values, strict=True)]
     assert pooled.p_values == pytest.approx(expected)
-    assert pooled_correspondence([first]).p_values == pytest.approx(one.p_values)
+    assert pooled_correspondence([first], [7]).p_values == pytest.approx(one.p_values)
     doubtful = replace(first, correspondence=replace(one, p_values=np.full(10, 0.7)))
-    assert (pooled_correspondence([doubtful, doubtful]).p_values == 1).all()
+    assert (pooled_correspondence([doubtful, doubtful], [1, 1]).p_values == 1).all()
 
 
 def test_signals_that_know_little_of_the_rows_count_for_less(rng):
@@ -280,8 +331,8 @@ def test_signals_count_for_more_where_components_do_not_know_them(rng):
     assert balance(rows) == pytest.approx(0.7 ** (power + more))
     # Half of the signals' variance is unknown to the components: their squares.
     unknown = (rows**2 - 1) / np.sqrt(2)
-    assert balance(unknown) == pytest.approx(0.7 ** (power + more / 2**DEFAULT.balance_known), rel=0.01)
+    assert balance(unknown) == pytest.approx(0.7 ** (power + more / 2**4), rel=0.01)
     assert balance(100 * unknown) == pytest.approx(0.7**power, rel=0.01)
     assert balance(unknown, share=1) == pytest.approx(1)
-    other = replace(DEFAULT, balance_power=1.0, balance_more=3.0, balance_known=2.0)
-    assert balance(unknown, config=other) == pytest.approx(0.7 ** (1 + 3 / 4), rel=0.02)
+    other = replace(DEFAULT, balance_power=1.0, balance_more=3.0)
+    assert balance(unknown, config=other) == pytest.approx(0.7 ** (1 + 3 / 16), rel=0.02)

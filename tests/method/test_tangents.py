@@ -8,12 +8,12 @@ import pytest
 from two_sides import surface
 
 from harmonicalign.method import DEFAULT
-from harmonicalign.method.tangents import neighbourhood, project, project_together
+from harmonicalign.method.tangents import project, project_together
 
 
 def plain(rows, places, batch=None, config=DEFAULT):
     """The transcription, row by row."""
-    k = neighbourhood(len(places), config)
+    k = min(len(places), config.tangent_neighbours)
     return np.stack([plain_stages.project(row, places, k, batch) for row in rows])
 
 
@@ -22,7 +22,7 @@ def test_projection_is_what_it_says():
     new = surface(10, 0.3, seed=1)[1]
     for some in (rows, new):
         np.testing.assert_allclose(project(some, rows), plain(some, rows), atol=2e-6)
-    few = replace(DEFAULT, tangent_bounds=(12, 12))
+    few = replace(DEFAULT, tangent_neighbours=12)
     np.testing.assert_allclose(project(new, rows, config=few), plain(new, rows, config=few), atol=2e-6)
     assert not np.allclose(project(new, rows, config=few), project(new, rows), atol=1e-2)
 
@@ -86,17 +86,6 @@ def test_rows_laid_one_by_one_or_all_at_once():
     assert project(rows[7:8], rows) == pytest.approx(project(rows, rows)[7:8], abs=2e-6)
 
 
-def test_more_rows_span_a_plane_where_there_are_more():
-    least, most = DEFAULT.tangent_bounds
-    assert [neighbourhood(n) for n in (1, least - 1, 100, 1000)] == [1, least - 1, least, least]
-    assert least < neighbourhood(1200) < neighbourhood(1400) < neighbourhood(2000) == most
-    assert neighbourhood(10**6) == most
-    assert neighbourhood(500, replace(DEFAULT, tangent_bounds=(7, 9))) == 7
-    assert neighbourhood(8000, replace(DEFAULT, tangent_bounds=(7, 90))) == 14, (
-        "twice as wide for eight times the rows"
-    )
-
-
 def test_few_and_equal_rows():
     few = surface(5, 0.1)[1]
     assert project(few, few).shape == few.shape
@@ -113,11 +102,9 @@ def test_by_torch(n, monkeypatch):
     monkeypatch.setattr(torch_joint, "EXACT_BELOW", 1000)
     rows = surface(n, 0.05)[1]
     parts = [torch.from_numpy(rows[:100]), torch.from_numpy(rows[100:])]
-    laid, places = torch_joint.on_planes(parts, neighbourhood(n), 0)
-    assert [len(part) for part in laid] == [100, n - 100]
-    assert places == pytest.approx(rows)
+    laid = torch_joint.on_planes(parts, DEFAULT.tangent_neighbours, 0).cpu().numpy()
     batch = np.repeat([0, 1], [100, n - 100])
-    off = np.linalg.norm(torch.cat(laid).numpy() - project(rows, rows, batch), axis=1)
+    off = np.linalg.norm(laid - project(rows, rows, batch), axis=1)
     # An inverted file misses a neighbour here and there.
     assert np.median(off) < 1e-6
     assert off.mean() < (1e-6 if n == 300 else 5e-3)
