@@ -47,7 +47,7 @@ def by_signals(
     """Joint coordinates from the weighted signals alone, and these signals."""
     axes = weighted_axes(problem.sides, centres, weights, worth, random_state, problem.config)
     signals = problem.signals(axes)
-    return problem.on_one_scale(signals), signals
+    return problem.directions(signals), signals
 
 
 def _middle(problem: PairProblem) -> Pair:

@@ -7,9 +7,8 @@ feature weights learned from them (`harmonicalign.evidence.correspondence`). The
 
 A run maps the principal components P of both datasets into one space and their weighted signals S into
 another (`harmonicalign.method.maps`). With the share φ of the signals' energy that corresponds, joint
-coordinates are ``J = [(1 − φ) Q, φ S]``, with Q the mapped components; the lengths of rows are softened in
-both parts (`harmonicalign.engines.rows.softened`). `harmonicalign.method.space`, which places all rows, uses
-another balance.
+coordinates are ``J = [(1 − φ) Q, φ S]``, with Q the mapped components and all rows at unit length.
+`harmonicalign.method.space`, which places all rows, uses another balance and keeps part of their length.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from harmonicalign._typing import Array, Pair
-from harmonicalign.engines.rows import blend, softened
+from harmonicalign.engines.rows import blend, unit_rows
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.correspondence import Correspondence, correspondence, learn_rotation
 from harmonicalign.evidence.relations import relate
 from harmonicalign.evidence.significance import Significance, permutation_test
 from harmonicalign.method.anchors import find_anchors, masses
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.maps import LinearMap, Side, reversed_maps, typical_length
+from harmonicalign.method.maps import LinearMap, Side, reversed_maps
 from harmonicalign.paper.align import Alignment, calibrate, orthogonalize
 from harmonicalign.paper.bands import bandlimiting_weights
 
@@ -181,17 +180,16 @@ class PairProblem:
         """Weighted signals of both datasets in one space."""
         return axes[0].apply(self.sides[0].signals), axes[1].apply(self.sides[1].signals)
 
-    def on_one_scale(self, rows: Pair) -> Pair:
-        """Rows of both datasets with softened lengths, relative to one typical length."""
-        typical, relative = typical_length(rows), self.config.soft_length
-        return softened(rows[0], typical, relative), softened(rows[1], typical, relative)
+    def directions(self, rows: Pair) -> Pair:
+        """Rows of both datasets at unit length, so that depth or contrast do not decide on anchors."""
+        return unit_rows(rows[0]), unit_rows(rows[1])
 
     def joint(self, maps: Sequence[LinearMap], signals: Pair | None, share: float) -> Pair:
         """Joint coordinates of both datasets; without signals, the mapped components alone."""
-        q = self.on_one_scale(self.mapped(maps))
+        q = self.directions(self.mapped(maps))
         if signals is None:
             return q
-        s = self.on_one_scale(signals)
+        s = self.directions(signals)
         return blend(q[0], s[0], share), blend(q[1], s[1], share)
 
     def rotation_of(self, pairing: Any) -> tuple[Array, Array, Array, int]:
