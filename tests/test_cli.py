@@ -755,6 +755,17 @@ def test_negated_columns_are_told_and_strict_leaves_with_3(tmp_path):
     assert "Negate the columns of one dataset" in shown
 
 
+def test_doubts_that_the_verdict_does_not_know_are_repeated_with_it(tmp_path):
+    pair = load_digits_pair(preserved=1.0, n_x=150, n_y=150, random_state=0)
+    np.save(tmp_path / "a.npy", pair.x)
+    np.save(tmp_path / "b.npy", pair.y[:, ::-1])
+    result = run("align", tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "o.npy")
+    (doubt,) = re.findall(r"warning: (the columns of .* fit better in reverse order.*)", result.err)
+    assert doubt in result.out
+    assert any(doubt in text for text in facts_of(tmp_path / "o.html")["verdict"]["checks"])
+    assert "no better than chance" not in " ".join(facts_of(tmp_path / "o.html")["verdict"]["checks"])
+
+
 def test_too_few_columns_are_told_and_strict_leaves_with_3(tmp_path):
     x = np.random.RandomState(0).standard_normal((120, 3))
     for name, rows in (("a", x[::2]), ("b", x[1::2])):
