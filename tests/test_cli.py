@@ -596,7 +596,10 @@ def bad(tmp_path_factory, digits):
 
 BAD = {
     "no such file": (["align", "{a}", "{home}/c.h5ad"], "does not exist; did you mean"),
-    "cut short": (["align", "{a}", "{bad}/cut.h5ad"], "cut.h5ad cannot be read"),
+    "cut short": (
+        ["align", "{a}", "{bad}/cut.h5ad"],
+        "cut.h5ad cannot be read as HDF5: it is damaged, cut short",
+    ),
     "wrong ending": (["align", "{a}", "{bad}/wrong.h5ad"], "wrong.h5ad is not an AnnData file"),
     "nan": (["align", "{a}", "{bad}/nan.h5ad"], "NaN"),
     "no shared names": (["align", "{a}", "{bad}/other.h5ad"], "other"),
@@ -732,7 +735,7 @@ def test_chance_is_told_and_strict_leaves_with_3(tmp_path, unrelated):
     assert result.json["aligned"] is False
     assert result.json["exit_code"] == 3
     assert any("no better than chance" in text for text in result.json["warnings"])
-    assert re.search("warning: the alignment of .* is no better than chance", result.err)
+    assert re.search("warning: the alignment is no better than chance", result.err)
     assert (tmp_path / "o.npy").is_file()
     shown = run(*arguments, "-o", tmp_path / "p.npz").out
     assert list(io.read(tmp_path / "p.npz").obs_names[[0, 90]]) == ["0-a", "0-b"]
@@ -750,6 +753,17 @@ def test_negated_columns_are_told_and_strict_leaves_with_3(tmp_path):
     shown = run(*arguments, "-o", tmp_path / "p.npy").out
     assert shown.startswith("Probably not aligned: columns run opposite ways.")
     assert "Negate the columns of one dataset" in shown
+
+
+def test_doubts_that_the_verdict_does_not_know_are_repeated_with_it(tmp_path):
+    pair = load_digits_pair(preserved=1.0, n_x=150, n_y=150, random_state=0)
+    np.save(tmp_path / "a.npy", pair.x)
+    np.save(tmp_path / "b.npy", pair.y[:, ::-1])
+    result = run("align", tmp_path / "a.npy", tmp_path / "b.npy", "-o", tmp_path / "o.npy")
+    (doubt,) = re.findall(r"warning: (the columns of .* fit better in reverse order.*)", result.err)
+    assert doubt in result.out
+    assert any(doubt in text for text in facts_of(tmp_path / "o.html")["verdict"]["checks"])
+    assert "no better than chance" not in " ".join(facts_of(tmp_path / "o.html")["verdict"]["checks"])
 
 
 def test_too_few_columns_are_told_and_strict_leaves_with_3(tmp_path):
@@ -899,7 +913,7 @@ def test_json_holds_no_nan():
 
 
 class TestStages:
-    @pytest.mark.parametrize(("n", "method"), [(1, "refined"), (5, "refined"), (3, "paper")])
+    @pytest.mark.parametrize(("n", "method"), [(1, "refined"), (3, "refined"), (5, "refined"), (3, "paper")])
     def test_the_plan_names_what_a_fit_does(self, caplog, rng, n, method):
         from harmonicalign import HarmonicAlignment
         from harmonicalign.adapters.cli._stages import fit_plan

@@ -54,7 +54,7 @@ def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     a, b = counts(60, 1), counts(55, 2)
     for data in (a, b):
-        data.obs["cell_type"] = data.obs["kind"]
+        data.obs["cell_type"] = data.obs["digit"] = data.obs["kind"]
     for name, data in (("a", a), ("ref", a), ("counts", a)):
         io.write(data.copy(), folder / f"{name}.h5ad")
     for name, data in (("b", b), ("query", b), ("new", b), ("more", b)):
@@ -70,6 +70,9 @@ def files(tmp_path_factory):
     whole.var_names = ["CD3E", "CD19", *whole.var_names[2:]]
     whole.obs_names_make_unique()
     io.write(whole, folder / "cells.h5ad")
+    io.write(
+        anndata.concat([a, b], label="dataset", keys=["a", "b"], index_unique="-"), folder / "joined.h5ad"
+    )
     whole.obsm["X_pca"] = np.asarray(whole.X[:, :20].toarray())
     io.write(whole, folder / "big.h5ad")
     protein = pd.DataFrame(b.X.toarray(), index=b.obs_names, columns=[f"P{i}" for i in range(b.n_vars)])
@@ -121,6 +124,12 @@ def run(*arguments):
     return done
 
 
+def without(words, option):
+    """The words without an option and its value."""
+    place = words.index(option)
+    return [*words[:place], *words[place + 2 :]]
+
+
 def test_there_are_examples_of_every_command():
     commands = {line.split()[1] for line in LINES}
     assert {
@@ -157,6 +166,12 @@ def test_an_example_runs(here, files, line):
         words = [w for w in words if w != "--strict"]  # which is a matter of the data
     if "scanorama" in line or "scvi" in line:
         pytest.skip("the packages of other methods need not be installed")
+    if "dask" in words:
+        pytest.importorskip("dask.distributed", reason="needs harmonicalign[dask]")
+        for name in "ab":
+            io.write(logged(io.read(f"{name}.h5ad")), f"{name}.zarr")
+    if "--scheduler" in words:
+        words = without(words, "--scheduler")  # the address of a cluster that is not there
     run(*words)
 
 

@@ -76,7 +76,10 @@ def test_a_representation_is_read_instead(pair, stores, tmp_path):
     [
         (["--engine", "spark"], "expected 'memory' or 'dask'"),
         (["--scheduler", "tcp://localhost:1"], "--scheduler needs --engine dask"),
-        (["--engine", "dask", "--labels", "digit", "--normalize"], "does not use --labels, --normalize"),
+        (
+            ["--engine", "dask", "--labels", "digit", "--normalize", "all"],
+            "does not use --labels, --normalize",
+        ),
         (["--engine", "dask", "--use-rep", "X_half", "--layer", "raw"], "give one of them"),
         (["--engine", "dask", "--out", "z.h5ad"], "must end in .zarr"),
         (["--engine", "dask", "--use-rep", "X_none"], "has no 'obsm/X_none'"),

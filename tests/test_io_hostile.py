@@ -356,5 +356,5 @@ def test_the_survey_runs_in_a_process_of_its_own(tmp_path):
     path = io.write(anndata.AnnData(np.eye(6)), tmp_path / "d.h5ad")
     assert _scverse._examine(path) == _survey.survey(str(path))
     path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(500))
-    with pytest.raises(DataFileError, match=r"d\.h5ad is damaged, cut short or something else"):
+    with pytest.raises(DataFileError, match=r"d\.h5ad cannot be read as HDF5: it is damaged, cut short"):
         _scverse._examine(path)

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from matplotlib.axes import Axes
 
-from harmonicalign import HarmonicAlignment, scverse
+from harmonicalign import AlignmentWarning, HarmonicAlignment, scverse
 from harmonicalign.adapters import plot
 from harmonicalign.datasets import load_digits_pair
 from harmonicalign.paper.bands import itersine_windows
@@ -325,7 +325,8 @@ def test_a_model_is_drawn_as_its_arrays_are(digits, model, tmp_path):
 
 
 def test_pairs_that_a_model_did_not_align(model):
-    alone = HarmonicAlignment(random_state=0).fit([model.embedding_[0]])
+    with pytest.warns(AlignmentWarning, match="one dataset"):
+        alone = HarmonicAlignment(random_state=0).fit([model.embedding_[0]])
     with pytest.raises(ValueError, match="holds one dataset"):
         plot.correlation(alone)
     with pytest.raises(ValueError, match="names 'other'"):

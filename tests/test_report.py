@@ -341,11 +341,12 @@ def test_the_published_method_on_distances_cannot_be_tested(pair):
     assert found["features"] is None
 
 
-@pytest.mark.filterwarnings("ignore:there is one dataset")
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_of_one_dataset_the_features_that_vary_most_are_shown(pair, form, monkeypatch):
     monkeypatch.setattr("harmonicalign.adapters.report.points._MOST_FEATURES", 5)
-    columns = facts_of(HarmonicAlignment(random_state=0).fit(form(pair.x)))["points"]["columns"]
+    with pytest.warns(AlignmentWarning, match="one dataset"):
+        single = HarmonicAlignment(random_state=0).fit(form(pair.x))
+    columns = facts_of(single)["points"]["columns"]
     shown = [c["feature"] for c in columns if c["group"] == "feature"]
     assert shown == np.argsort(-pair.x.var(axis=0), kind="stable")[:5].tolist()
 
@@ -365,9 +366,9 @@ def test_parameters_are_told_in_words(pair, given, words):
     assert told[name] == words
 
 
-@pytest.mark.filterwarnings("ignore:there is one dataset")
 def test_one_dataset_is_shown_without_judgement(pair):
-    single = HarmonicAlignment(random_state=0).fit(pair.x)
+    with pytest.warns(AlignmentWarning, match="one dataset"):
+        single = HarmonicAlignment(random_state=0).fit(pair.x)
     found = facts_of(single, labels=pair.labels_x)
     assert found["verdict"]["level"] == "none"
     assert len(found["points"]["panels"]) == 1
@@ -439,14 +440,14 @@ def test_links_are_named_by_both_ends(pair):
     assert facts_of(linked)["verdict"]["level"] == "good"
 
 
-@pytest.mark.filterwarnings("ignore:there is one dataset")
 def test_distances_have_no_columns_to_show(pair):
     distances = [np.linalg.norm(d[:, None] - d[None], axis=2) for d in (pair.x[:80], pair.y[:80])]
     found = HarmonicAlignment(metric="distance", random_state=0).fit(
         distances, signals=[pair.x[:80], pair.y[:80]]
     )
     assert len(facts_of(found)["points"]["panels"]) == 2
-    alone = HarmonicAlignment(metric="distance", random_state=0).fit(distances[0])
+    with pytest.warns(AlignmentWarning, match="one dataset"):
+        alone = HarmonicAlignment(metric="distance", random_state=0).fit(distances[0])
     drawn = facts_of(alone)["points"]
     assert [c["group"] for c in drawn["columns"]] == []
 

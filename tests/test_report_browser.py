@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from harmonicalign import HarmonicAlignment
+from harmonicalign import AlignmentWarning, HarmonicAlignment
 from harmonicalign.adapters.report import layout, write_report
 from harmonicalign.datasets import load_digits_pair
 
@@ -70,7 +70,9 @@ def reports(tmp_path_factory):
         )
         paper = HarmonicAlignment(method="paper", random_state=0)
         write_report(paper.fit({"a": pair.x, "b": pair.y, "c": pair.y_clean}), folder / "paper.html")
-        write_report(HarmonicAlignment(random_state=0).fit(pair.x), folder / "single.html")
+        with pytest.warns(AlignmentWarning, match="one dataset"):
+            single = HarmonicAlignment(random_state=0).fit(pair.x)
+        write_report(single, folder / "single.html")
     return folder
 
 

@@ -54,6 +54,12 @@ _TERMS = (
 )  # fmt: skip
 """Command line options for the corresponding Python parameters, as patterns."""
 
+_SAID_BY_VERDICT = re.compile(
+    r"the alignment .*no better than chance|better than chance was|more alignments are doubtful"
+    r"|go opposite ways"
+)
+"""Warnings of a fit whose content the verdict tells in its own words; it repeats all others."""
+
 _INPUT_CHECKS = ("harmonicalign", "sklearn.utils")
 """Errors raised in these modules are input errors; all others are internal."""
 
@@ -229,7 +235,9 @@ def _listening(run: Session) -> Iterator[None]:
             def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
                 # Some libraries derive what they deprecate from UserWarning, or set filters of their own.
                 if run.debug or not issubclass(category, DeprecationWarning):
-                    run.warn(" ".join(str(message).split()), repeat=category is not AlignmentWarning)
+                    text = " ".join(str(message).split())
+                    told = category is AlignmentWarning and _SAID_BY_VERDICT.search(text)
+                    run.warn(text, repeat=not told)
 
             warnings.showwarning = show
             yield

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from harmonicalign import _progress
+
 __all__ = ["Stages", "fit_plan"]
 
 Plan = Sequence[tuple[str, float]]
@@ -21,12 +23,8 @@ def fit_plan(n_datasets: int, method: str = "refined") -> Plan:
     """Stages of a fit in their order, with the share of the time that each takes, roughly."""
     if method == "paper" or n_datasets == 1:
         return [*[("graph", 1.0), ("harmonics", 2.0)] * n_datasets, ("alignment", 0.5)]
-    return [
-        *[("harmonics", 1.0)] * n_datasets,
-        *[("alignment", 3.0)] * (n_datasets - 1),
-        ("joint space", 0.5 * n_datasets),
-        ("embedding", 0.2 * n_datasets),
-    ]
+    # Before data are read, their sizes are not known; stages of the commands cost a few times this.
+    return [(name, 3 * cost) for name, cost in _progress.fit_plan([2000] * n_datasets, n_datasets - 1, 2000)]
 
 
 class Stages:

@@ -159,7 +159,10 @@ def _examine(path: Path, executable: str | None = None, patience: float | None =
     except ValueError:
         found = {"error": done.stderr.decode(errors="replace").strip().rpartition("\n")[2]}
     if "error" in found:
-        raise DataFileError(f"{path} is damaged, cut short or something else ({found['error'][:200]})")
+        raise DataFileError(
+            f"{path} cannot be read as HDF5: it is damaged, cut short or something else "
+            f"({found['error'][:200]})"
+        )
     return found
 
 
