@@ -39,6 +39,7 @@ def test_the_registry_names_every_method():
         "procrustes",
         "harmony",
         "scanorama",
+        "scvi",
     ]
 
 

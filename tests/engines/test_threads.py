@@ -138,6 +138,37 @@ def test_owners_in_several_threads_leave_blas_as_it_was():
         assert blas() == 2
 
 
+@pytest.mark.parametrize("name", ["_numbers", "_set"])
+def test_an_interrupt_leaves_no_owner_behind(monkeypatch, name):
+    """Wherever Ctrl-C comes, while threads are taken or given back."""
+    n_interrupted = 0
+    for at in range(1, 20):
+        calls = 0
+
+        def interrupted(*args, at=at, original=getattr(module, name), **options):
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                raise KeyboardInterrupt
+            return original(*args, **options)
+
+        with threadpool_limits(2):
+            with monkeypatch.context() as patch:
+                patch.setattr(module, name, interrupted)
+                try:
+                    with owned(2):
+                        pass
+                except KeyboardInterrupt:
+                    n_interrupted += 1
+            with owned(2):
+                assert threads() == 2
+                assert blas() == 1
+            assert blas() == 2
+        if calls < at:  # it was not called as often
+            break
+    assert n_interrupted == at - 1 > 0
+
+
 def test_a_function_can_be_owned():
     @owned(1)
     def ask(n):

@@ -64,7 +64,7 @@ def owned(n_jobs: int | None = None) -> Iterator[None]:
     openmp = _numbers(by_thread=True)
     wanted = min(_machine(), *openmp.values()) if n_jobs is None and openmp else _counted(n_jobs)
     # Owners in several threads of the user's (Dask's, say) share the cores; those who come first have more.
-    with _blas, _shared(max(1, wanted // _blas.owners)):
+    with _blas, _shared(max(1, wanted // len(_blas.owners))):
         _set(dict.fromkeys(openmp, 1))
         try:
             yield
@@ -123,13 +123,14 @@ class _Blas:
     """
 
     def __init__(self) -> None:
-        self.lock, self.owners = threading.Lock(), 0
+        self.lock = threading.Lock()
+        self.owners: set[int] = set()  # threads; a set, so that one that was interrupted here counts once
         self.before: dict[str, tuple[Any, int]] = {}
 
     @property
     def alone(self) -> bool:
         """Whether no more than one thread of the user's is in a call of ours."""
-        return self.owners <= 1
+        return len(self.owners) <= 1
 
     def look_again(self) -> None:
         """Limit libraries that were loaded since; modules that are imported late may bring some."""
@@ -139,16 +140,24 @@ class _Blas:
 
     def __enter__(self) -> None:
         with self.lock:
-            if self.owners == 0:
-                self.before = {}
-            self.owners += 1
-            self._limit()
+            self._leave()  # where an interrupt kept this thread from leaving
+            self.owners.add(threading.get_ident())
+            try:
+                self._limit()
+            except BaseException:
+                self._leave()
+                raise
 
     def __exit__(self, *error: object) -> None:
         with self.lock:
-            self.owners -= 1
-            if self.owners == 0:
-                _set(dict(self.before.values()))
+            self._leave()
+
+    def _leave(self) -> None:
+        me = threading.get_ident()
+        if self.owners == {me}:
+            _set(dict(self.before.values()))
+            self.before = {}
+        self.owners.discard(me)
 
     def _limit(self) -> None:
         for library, n in _numbers(by_thread=False).items():
