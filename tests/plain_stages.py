@@ -82,10 +82,9 @@ def softened(row, typical, relative):
     return row * math.sqrt(1 + relative**2) / whole if whole > 0 else row
 
 
-def on_one_scale(parts, config):
-    """Rows softened relative to the median length of the rows of all parts."""
-    typical = np.median([math.sqrt(row @ row) for part in parts for row in part])
-    return [np.array([softened(row, typical, config.soft_length) for row in part]) for part in parts]
+def directions(rows):
+    """Rows at unit length."""
+    return np.array([row / math.sqrt(row @ row) for row in rows])
 
 
 def judge(rotation, frequencies, a, b, config):
@@ -144,9 +143,9 @@ def alternate(problem, joint, signals):
 
     def mapped():
         matrix, mean_x, mean_y = component_maps(x.components, y.components, pairing, evidence, config)
-        rows = on_one_scale([x.components - mean_x, (y.components - mean_y) @ matrix], config)
+        rows = [directions(x.components - mean_x), directions((y.components - mean_y) @ matrix)]
         if signals is not None:
-            own = on_one_scale(signals, config)
+            own = [directions(part) for part in signals]
             length = math.hypot(1 - share, share)
             rows = [np.c_[(1 - share) * q, share * s] / length for q, s in zip(rows, own, strict=True)]
         return matrix, rows

@@ -341,6 +341,7 @@ def test_the_published_method_on_distances_cannot_be_tested(pair):
     assert found["features"] is None
 
 
+@pytest.mark.filterwarnings("ignore:there is one dataset")
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
 def test_of_one_dataset_the_features_that_vary_most_are_shown(pair, form, monkeypatch):
     monkeypatch.setattr("harmonicalign.adapters.report.points._MOST_FEATURES", 5)
@@ -364,6 +365,7 @@ def test_parameters_are_told_in_words(pair, given, words):
     assert told[name] == words
 
 
+@pytest.mark.filterwarnings("ignore:there is one dataset")
 def test_one_dataset_is_shown_without_judgement(pair):
     single = HarmonicAlignment(random_state=0).fit(pair.x)
     found = facts_of(single, labels=pair.labels_x)
@@ -437,6 +439,7 @@ def test_links_are_named_by_both_ends(pair):
     assert facts_of(linked)["verdict"]["level"] == "good"
 
 
+@pytest.mark.filterwarnings("ignore:there is one dataset")
 def test_distances_have_no_columns_to_show(pair):
     distances = [np.linalg.norm(d[:, None] - d[None], axis=2) for d in (pair.x[:80], pair.y[:80])]
     found = HarmonicAlignment(metric="distance", random_state=0).fit(

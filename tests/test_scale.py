@@ -232,7 +232,7 @@ def test_listeners_hear_the_planned_stages_begin_and_end(pair):
         HarmonicAlignment(random_state=0).fit([pair.x, pair.y, pair.x[:100]])
     names = [name for name, seconds in heard if seconds is None]
     assert names == [name for name, seconds in heard if seconds is not None]
-    plan = fit_plan([250, 250, 100], 3, 2000)
+    plan = fit_plan([250, 250, 100], 2, 2000)
     assert len(plan) == len(names)
     assert all(name.startswith(planned) for name, (planned, _) in zip(names, plan, strict=True))
     assert all(cost > 0 for _, cost in plan)

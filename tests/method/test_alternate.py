@@ -31,8 +31,6 @@ def start_of(problem, signals=True):
         ({"n_rounds": 1, "n_steps": 1, "chance": 1.0, "signal_rounds": 0}, False, ()),
         ({"n_rounds": 3, "n_steps": 1, "chance": 1.0, "signal_rounds": 1}, True, ()),
         ({"n_rounds": 1, "n_steps": 2, "most_gain": 1.0, "full_share": 0.2}, True, ()),
-        ({"n_rounds": 1, "n_steps": 1, "soft_length": 0.0}, True, ()),
-        ({"n_rounds": 1, "n_steps": 1, "soft_length": 0.5}, True, ()),
         ({"n_rounds": 1, "n_steps": 1, "worth_power": 1.0, "few_features": 3.0}, True, ()),
         ({"n_rounds": 2, "n_steps": 2, "chance": 1.0, "signal_ridge": 5.0, "most_gain": 1.01}, False, ()),
         ({"n_rounds": 2, "n_steps": 1, "most_signals": 3}, False, ()),

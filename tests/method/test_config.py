@@ -70,7 +70,6 @@ def pair():
         {"left_out": ("harmonics", "offset")},
         {"signal_rounds": 0},
         {"n_components": 3},
-        {"soft_length": 0.0},
         {"full_share": 0.3},
         {"wrong_partners": 3},
         {"worth_power": 1.0},

@@ -165,11 +165,25 @@ def test_the_order_of_rows_and_datasets_does_not_matter(z, embedding):
 def test_by_torch(z, embedding):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     device = torch.device("cpu")
-    for limit in (DEFAULT.tangent_rows, 0):
-        config = replace(DEFAULT, tangent_rows=limit)
+    for changes in ({}, {"tangent_rows": 0}, {"known_rows": 60}):
+        config = replace(DEFAULT, **changes)
         expected = embed(z, 3, config=config)
         found = embed([torch.from_numpy(part) for part in z], 3, 0, device, config)
         same_but_for_signs(found.coordinates, expected.coordinates, atol=1e-3)
         assert (found.places is None) == (expected.places is None)
         new = z[0][:5] + 0.1
         same_but_for_signs(found.place(new), expected.place(new), atol=1e-3)
+
+
+def test_neighbours_of_many_rows_are_sought_in_a_sample(z):
+    some = embed(z, 3, 4, config=replace(DEFAULT, known_rows=90))
+    assert some.rows.shape == (90, 3), "more rows are kept than neighbours are sought in"
+    assert len(some.coordinates) == len(np.vstack(z)), "rows outside the sample are not embedded"
+    places = np.vstack(z)
+    rows = project(places, places, np.repeat([0, 1], [len(part) for part in z]))
+    sample = np.sort(np.random.RandomState(4).permutation(len(rows))[:90])
+    np.testing.assert_allclose(some.rows, rows[sample], atol=1e-5)
+    number = {row: i for i, row in enumerate(sample.tolist())}
+    own = [number.get(row, -1) for row in range(len(rows))]
+    moved = plain_stages.smoothed(rows, rows[sample], DEFAULT, own)
+    np.testing.assert_allclose(some.coordinates, some.axes.apply(moved), atol=1e-4)

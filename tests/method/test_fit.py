@@ -16,6 +16,7 @@ from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.settings import FitOptions, resolve
 from harmonicalign.method import DEFAULT, add_dataset, fit_refined
 from harmonicalign.method.fit import (
+    _affordable,
     _anchored_rows,
     _best_parent,
     _known,
@@ -243,7 +244,20 @@ def test_landmarks(rng):
         assert np.isin(must, found).all()
         assert np.array_equal(found, _landmarks(100, 20, must, generator(0)))
         assert not np.array_equal(found, _landmarks(100, 20, must, generator(1)))
-    assert _landmarks(100, 2, np.array([3, 5, 90]), generator(0)).tolist() == [3, 5]
+    assert _landmarks(100, 3, np.array([3, 5, 90]), generator(0)).tolist() == [3, 5, 90]
+
+
+def test_of_too_many_known_pairs_a_sample_is_kept():
+    pairs = np.c_[np.arange(50), np.arange(50)[::-1]]
+    sizes = [100, 60, 80]
+    assert len(_affordable({(0, 1): pairs}, sizes, 100, 0)[0, 1]) == 50, "all rows are landmarks"
+    kept = _affordable({(0, 1): pairs}, sizes, 40, 0)[0, 1]
+    assert len(kept) == 40
+    assert {tuple(pair) for pair in kept} <= {tuple(pair) for pair in pairs}
+    both = _affordable({(0, 1): pairs, (2, 0): pairs}, sizes, 40, 0)
+    assert [len(some) for some in both.values()] == [20, 20], "partners share the landmarks of a dataset"
+    other = _affordable({(0, 1): pairs}, sizes, 40, 1)[0, 1]
+    assert not np.array_equal(kept, other), "the sample does not depend on the seed"
 
 
 def test_known_pairs_in_terms_of_landmarks():

@@ -44,9 +44,8 @@ def short(sides):
 
 
 def weighted(sides, centres, weights):
-    """Rows of weighted signals on one scale, from which anchors are found."""
-    rows = [(s.signals - c) * weights for s, c in zip(sides, centres, strict=True)]
-    return plain_stages.on_one_scale(rows, DEFAULT)
+    """Directions of the rows of weighted signals, by which anchors are found."""
+    return [plain_stages.directions((s.signals - c) * weights) for s, c in zip(sides, centres, strict=True)]
 
 
 def test_from_relations(sides, short):
@@ -143,8 +142,8 @@ def test_signals_alone(sides, short):
         expected = (one.signals - c) * weights
         # Axes turn the signals, which changes no product of rows.
         np.testing.assert_allclose(s @ s.T, expected @ expected.T, atol=1e-8)
-    for j, expected in zip(joint, plain_stages.on_one_scale(signals, DEFAULT), strict=True):
-        np.testing.assert_allclose(j, expected, atol=1e-12)
+    for j, s in zip(joint, signals, strict=True):
+        np.testing.assert_allclose(j, plain_stages.directions(s), atol=1e-12)
 
 
 @dataclass(frozen=True)

@@ -92,10 +92,10 @@ def test_means_and_centres(sides, problem, solved):
 def test_joint_coordinates(sides, problem, solved):
     rows = [m.apply(s.components) for m, s in zip(solved.maps, sides, strict=True)]
     alone = problem.joint(solved.maps, None, 0.3)
-    for found, expected in zip(alone, plain_stages.on_one_scale(rows, DEFAULT), strict=True):
+    for found, expected in zip(alone, map(plain_stages.directions, rows), strict=True):
         np.testing.assert_allclose(found, expected)
     signals = tuple(s.signals for s in sides)
-    scaled = plain_stages.on_one_scale(signals, DEFAULT)
+    scaled = [plain_stages.directions(s) for s in signals]
     for share in (0.0, 0.3, 1.0):
         both = problem.joint(solved.maps, signals, share)
         length = np.hypot(1 - share, share)

@@ -9,7 +9,7 @@ import pytest
 from harmonicalign.engines.rows import gaussian_weights
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.method import DEFAULT, LocalShift, local_shifts, project
-from harmonicalign.method.shifts import Cloud, common_offset, facing, shift_towards
+from harmonicalign.method.shifts import Cloud, _sides, common_offset, facing, shift_towards
 
 
 def clouds(rng, n_x, n_y):
@@ -118,6 +118,30 @@ def test_rounds_of_shifts_are_what_they_say(rng, changes):
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
     assert not np.array_equal(found[1], local_shifts(z, steps, 4, config)[1]), "the seed is not passed on"
+
+
+def test_clouds_hold_projected_rows_and_what_placed_ones_say(rng):
+    placed, flat = rng.randn(90, 3), rng.randn(90, 3)
+    others, mine = np.arange(0, 90, 2), np.arange(1, 90, 2)
+    x, y = facing(placed, flat, others, mine, 0, DEFAULT)
+    support = row_confidence([placed[others], placed[mine]])
+    met = plain_stages.shares_met([placed[others], placed[mine]], 1, DEFAULT)
+    for cloud, rows, c, m in zip((x, y), (others, mine), support, met, strict=True):
+        assert np.array_equal(cloud.rows, flat[rows])
+        np.testing.assert_allclose(cloud.support, c)
+        np.testing.assert_allclose(cloud.met, m)
+
+
+@pytest.mark.parametrize(("least", "n_others"), [(10, 30), (40, 40), (500, 120)])
+def test_many_others_are_a_sample_no_smaller_than_the_dataset(least, n_others):
+    batch, config = np.repeat([0, 1, 2], [70, 30, 50]), replace(DEFAULT, reference_rows=least)
+    others, mine = _sides(batch, 1, np.random.RandomState(0), config)
+    assert np.array_equal(mine, np.arange(70, 100))
+    assert len(set(others)) == len(others) == n_others
+    assert not np.isin(others, mine).any()
+    assert (np.diff(others) > 0).all()
+    again = _sides(batch, 1, np.random.RandomState(1), config)[0]
+    assert np.array_equal(others, again) == (n_others == 120), "the sample does not depend on the seed"
 
 
 def test_other_shares_of_the_same_kinds_are_no_batch_effect(rng):

@@ -11,6 +11,7 @@ from scipy.sparse import csr_matrix
 from torch import Tensor
 
 from harmonicalign._typing import Array
+from harmonicalign.engines.protocols import Neighbours
 from harmonicalign.engines.rows import canonical_signs, displace, heaviest_first, smooth
 from harmonicalign.engines.rows import tangent_projection as projected
 from harmonicalign.engines.torch_device import to_device, to_host
@@ -70,13 +71,44 @@ def on_planes(parts: Sequence[Tensor], k: int, seed: int, *, exact_below: int = 
     return laid
 
 
-def smoothed(rows: Tensor, k: int, share: float, seed: int, *, exact_below: int = EXACT_BELOW) -> Array:
-    """Rows moved part of the way to the weighted mean of their k nearest, on the host.
+def smoothed(
+    rows: Tensor,
+    sample: Array,
+    own: Array,
+    k: int,
+    share: float,
+    seed: int,
+    *,
+    exact_below: int = EXACT_BELOW,
+) -> tuple[Array, Array]:
+    """Rows moved part of the way to the weighted mean of their k nearest among a sample of them.
 
-    The same as `harmonicalign.method.embed.smoothed`, on a device.
+    The same as `harmonicalign.method.embed.smoothed`, on a device. Returned are the rows and the sample as it
+    was before, both on the host.
+
+    Parameters
+    ----------
+    rows
+        Rows of all datasets.
+    sample, own
+        Numbers of the rows in the sample; for every row its number in the sample, or −1.
+    k, share
+        Neighbours, and how far rows move.
+    seed
+        Seed of the neighbour search.
+    exact_below
+        See `knn`.
     """
-    near = knn(rows, min(k, len(rows) - 1), exact_below=exact_below, random_state=seed)
-    return to_host(smooth(rows, rows, near, share))
+    if len(sample) == len(rows):
+        near = knn(rows, min(k, len(rows) - 1), exact_below=exact_below, random_state=seed)
+        return to_host(smooth(rows, rows, near, share)), to_host(rows)
+    known = rows[torch.from_numpy(sample).to(rows.device)]
+    found = knn(known, k + 1, rows, exact_below=exact_below, random_state=seed)
+    other = found.indices != torch.from_numpy(own).to(rows.device)[:, None]
+    other[:, -1] &= ~other.all(1)
+    shape = len(rows), k
+    near = Neighbours(found.indices[other].reshape(shape), found.distances[other].reshape(shape))
+    return to_host(smooth(rows, known, near, share)), to_host(known)
 
 
 class JointGraph:

@@ -177,6 +177,9 @@ class MethodConfig(EvidenceConfig):
     smoothing: float = constant(
         0.5, "share of the way that rows move to the mean of their neighbours", _ABLATION, (0.0, 1.0)
     )
+    known_rows: int = constant(
+        100_000, "maximum number of rows among which neighbours are sought for it", _COST, (1000,)
+    )
     joint_neighbours: int = constant(10, "neighbours of a row in the embedding", _ABLATION, (5, 20))
 
     def __post_init__(self) -> None:

@@ -42,7 +42,8 @@ class Embedding:
     coordinates
         The embedding, dataset after dataset, in single precision.
     rows
-        Joint coordinates projected onto tangent planes.
+        Joint coordinates projected onto tangent planes, or those of a sample of many rows: the rows among
+        which neighbours are sought.
     places
         Joint coordinates before the projection; None if rows are not projected.
     axes
@@ -125,7 +126,14 @@ def embed(
         Configuration of the method.
     """
     sizes = tuple(map(len, z))
-    flat = sum(sizes) > config.tangent_rows
+    n = sum(sizes)
+    flat = n > config.tangent_rows
+    # Of many rows a sample is enough to say where the neighbours of a row lie on average.
+    sample = np.arange(n)
+    if n > config.known_rows:
+        sample = np.sort(np.random.RandomState(seed).permutation(n)[: config.known_rows])
+    own = np.full(n, -1)
+    own[sample] = np.arange(len(sample))
     places: Array | None = None
     if device == "cpu":
         parts = [part.astype(np.float32, copy=False) for part in z]
@@ -134,19 +142,21 @@ def embed(
         else:
             projected, places = project_together(parts, within=True, config=config)
             rows = np.vstack(projected)
-        smooth_rows = smoothed(rows, rows, np.arange(len(rows)), config)
+        known = rows[sample] if len(sample) < n else rows
+        smooth_rows = smoothed(rows, known, own, config)
     else:
         from harmonicalign.engines import torch_joint
 
         on_device = torch_joint.stacked(z)
         if not flat:
             places = torch_joint.to_host(on_device)
-            on_device = torch_joint.on_planes(z, min(sum(sizes), config.tangent_neighbours), seed)
-        rows = torch_joint.to_host(on_device)
-        smooth_rows = torch_joint.smoothed(on_device, config.joint_neighbours, config.smoothing, seed)
+            on_device = torch_joint.on_planes(z, min(n, config.tangent_neighbours), seed)
+        smooth_rows, known = torch_joint.smoothed(
+            on_device, sample, own, config.joint_neighbours, config.smoothing, seed
+        )
     axes = principal_axes(smooth_rows, n_components)
     coordinates = np.asarray(axes.apply(smooth_rows), dtype=np.float32)
-    return Embedding(coordinates, rows, places, axes, sizes, config.for_placing())
+    return Embedding(coordinates, known, places, axes, sizes, config.for_placing())
 
 
 def smoothed(rows: Array, known: Array, own: Array | None, config: MethodConfig) -> Array:
@@ -159,14 +169,14 @@ def smoothed(rows: Array, known: Array, own: Array | None, config: MethodConfig)
     known
         Rows among which neighbours are found, (n, d).
     own
-        For each row its number among the known ones, which is not its neighbour; None if it is not known.
+        For each row its number among the known ones, or −1; None if none is known.
     config
         Number of neighbours, and how far rows move.
     """
     k = min(config.joint_neighbours, len(known) - (own is not None))
     if k < 1:
         return rows
-    if own is not None and len(own) == len(known):
+    if own is not None and rows is known:
         near = nearest_rows(known, k, exact=False)
     elif own is None:
         near = nearest_rows(known, k, rows, exact=False)

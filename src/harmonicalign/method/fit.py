@@ -81,8 +81,10 @@ def fit_refined(
     own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
     couples = {i: (sides[parents[i]], sides[i]) for i in order[1:]}
     with progress.stage("joint space"):
-        claims = in_threads(lambda i: judged(pairs[i], couples[i], own, seed, config), order[1:])
-        pairs = dict(zip(order[1:], claims, strict=True))
+        # Of many datasets the features are judged in the largest; the others would only repeat it.
+        largest = order[1 : 1 + FEW_DATASETS]
+        claims = in_threads(lambda i: judged(pairs[i], couples[i], own, seed, config), largest)
+        pairs |= dict(zip(largest, claims, strict=True))
         space = joint_space(sides, parents, order, pairs, seed, own_columns=own, config=config)
         parts = [(i, c, s) for i, (c, s) in enumerate(zip(components, signals, strict=True))]
         if options.device == "cpu":
@@ -97,7 +99,6 @@ def fit_refined(
     _warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
     with progress.stage("embedding"):
         embedding = embed(z, options.n_components, seed, options.device, config)
-    chosen = [pairs[i] for i in order[1:]]
     significance = _weakest([(sizes[i], pairs[i].significance) for i in order[1:]], sizes[order[0]], config)
     return RefinedModel(
         reductions=reductions,
@@ -105,7 +106,9 @@ def fit_refined(
         harmonics=tuple(side.harmonics for side in sides),
         pairs=pairs,
         space=space,
-        correspondence=pooled_correspondence(chosen, [min(sizes[i], sizes[parents[i]]) for i in order[1:]]),
+        correspondence=pooled_correspondence(
+            [pairs[i] for i in largest], [min(sizes[i], sizes[parents[i]]) for i in largest]
+        ),
         significance=significance,
         embedding=embedding,
     )
