@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from harmonicalign import HarmonicAlignment
+from harmonicalign import AlignmentWarning, HarmonicAlignment
 from harmonicalign.datasets import load_digits_pair
 from harmonicalign.metrics import alignment_scorer, knn_label_agreement, mixing_entropy
 
@@ -186,7 +186,9 @@ def test_pandas_output_keeps_the_index_in_every_form(stacked):
     a, b = frame[batch == "clean"], frame[batch == "scrambled"]
     model = HarmonicAlignment(random_state=0).set_output(transform="pandas")
 
-    assert model.fit_transform(a).index.tolist() == a.index.tolist()
+    with pytest.warns(AlignmentWarning, match="there is one dataset"):
+        alone = model.fit_transform(a)
+    assert alone.index.tolist() == a.index.tolist()
     assert model.transform(a[3:9]).index.tolist() == names_of(a[3:9])
     for z, rows in zip(model.fit_transform([a, b]), (a, b), strict=True):
         assert z.index.tolist() == names_of(rows)

@@ -98,7 +98,7 @@ def test_a_saved_model_has_the_same_rule(model, frames, tmp_path):
     expected = model.transform(new, dataset=1)
     same(again.transform(new.to_numpy(), dataset=1), expected)
     same(again.transform(new[NAMES], dataset=1), expected)
-    for found, before in zip(again.correct(), model.correct(), strict=True):
+    for found, before in zip(again.correct().values, model.correct().values, strict=True):
         pd.testing.assert_frame_equal(found, before)
 
 
@@ -239,12 +239,12 @@ def test_names_that_are_only_numbers_of_columns_are_no_names(frames):
 
 
 def test_corrected_tables_keep_names_and_row_labels(model, frames):
-    plain = fit(model.method, [frame[NAMES].to_numpy() for frame in frames]).correct()
-    for found, frame, values in zip(model.correct(), frames, plain, strict=True):
+    plain = fit(model.method, [frame[NAMES].to_numpy() for frame in frames]).correct().values
+    for found, frame, values in zip(model.correct().values, frames, plain, strict=True):
         assert found.columns.tolist() == NAMES
         assert found.index.tolist() == frame.index.tolist()
         same(found, values)
-    pd.testing.assert_frame_equal(model.correct()[0], frames[0], check_exact=True)
+    pd.testing.assert_frame_equal(model.correct().values[0], frames[0], check_exact=True)
 
 
 def test_corrected_stacks_keep_names_and_row_labels(frames):
@@ -252,7 +252,7 @@ def test_corrected_stacks_keep_names_and_row_labels(frames):
     order = np.random.RandomState(0).permutation(130)
     stack, batch = pd.concat([x, y[NAMES]]).iloc[order], np.repeat(["a", "b"], [60, 70])[order]
     model = fit("paper", stack, batch=batch)
-    found = model.correct("a")
+    found = model.correct("a").values
     assert found.index.equals(stack.index)
     pd.testing.assert_frame_equal(found[batch == "a"], stack[batch == "a"])
     out = HarmonicAlignment(method="paper").set_output(transform="pandas").fit_transform(stack, batch=batch)
@@ -262,7 +262,7 @@ def test_corrected_stacks_keep_names_and_row_labels(frames):
 def test_labels_of_columns_keep_their_type():
     columns = pd.MultiIndex.from_product([["rna", "protein"], range(13)])
     x, y = pd.DataFrame(sample(60, 0), columns=columns), pd.DataFrame(sample(70, 1), columns=columns)
-    found = fit("paper", [x, y[columns[::-1]]]).correct()
+    found = fit("paper", [x, y[columns[::-1]]]).correct().values
     assert found[1].columns.equals(columns)
 
 
@@ -270,7 +270,7 @@ def test_labels_of_columns_keep_their_type():
 def test_tables_come_back_as_tables_of_their_library(frames, library):
     x, y = map(library, frames)
     model = fit("paper", [x, y])
-    corrected, smooth = model.correct()[1], model.denoise(y, dataset=1, t=1).values
+    corrected, smooth = model.correct().values[1], model.denoise(y, dataset=1, t=1).values
     guess = model.impute(x, source=0, target=1).values
     assert type(corrected) is type(smooth) is type(guess) is type(y)
     assert names_of(corrected) == names_of(guess) == NAMES

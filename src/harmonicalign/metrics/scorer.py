@@ -43,7 +43,7 @@ def alignment_scorer(measure: str | Measure = "label_agreement", *, k: int = 5) 
     Examples
     --------
     >>> import sklearn
-    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.model_selection import StratifiedKFold, cross_val_score
     >>> from harmonicalign import HarmonicAlignment
     >>> from harmonicalign.datasets import load_digits_pair
     >>> pair = load_digits_pair(preserved=0.7, n_x=150, n_y=150, random_state=0)
@@ -51,8 +51,9 @@ def alignment_scorer(measure: str | Measure = "label_agreement", *, k: int = 5) 
     >>> batch = np.repeat(["clean", "scrambled"], 150)
     >>> with sklearn.config_context(enable_metadata_routing=True):
     ...     model = HarmonicAlignment(random_state=0).set_fit_request(batch=True)
+    ...     folds = list(StratifiedKFold(3).split(x, batch))  # each with rows of both datasets
     ...     scores = cross_val_score(
-    ...         model, x, y, cv=3, scoring=alignment_scorer(), params={"batch": batch}
+    ...         model, x, y, cv=folds, scoring=alignment_scorer(), params={"batch": batch}
     ...     )
     >>> bool(scores.mean() > 0.5)
     True
