@@ -141,11 +141,11 @@ def test_owners_in_several_threads_leave_blas_as_it_was():
 @pytest.mark.parametrize("name", ["_numbers", "_set"])
 def test_an_interrupt_leaves_no_owner_behind(monkeypatch, name):
     """Wherever Ctrl-C comes, while threads are taken or given back."""
-    n_interrupted = 0
+    n_interrupted, original = 0, getattr(module, name)
     for at in range(1, 20):
         calls = 0
 
-        def interrupted(*args, at=at, original=getattr(module, name), **options):
+        def interrupted(*args, at=at, **options):
             nonlocal calls
             calls += 1
             if calls == at:
