@@ -67,6 +67,7 @@ def doubts_about_rows(
     one, other = names
     return [
         f"{one} and {other} look like different things, at least in part: neighbours in the other dataset "
-        f"predict the signals of a row {max(found, 0):.0%} as well as those in its own. Rows that were brought together may have "
-        "no counterpart at all; do not transfer labels unless known groups come together"
+        f"predict the signals of a row {max(found, 0):.0%} as well as those in its own. Rows that were "
+        "brought together may have no counterpart at all; do not transfer labels unless known groups come "
+        "together"
     ]
