@@ -57,6 +57,8 @@ class FitOptions:
         "cpu", or a torch device for computations on all rows.
     n_components
         Maximum number of aligned coordinates.
+    own_columns
+        Whether the signals are the columns of the datasets.
     """
 
     settings: Settings
@@ -65,6 +67,7 @@ class FitOptions:
     seed: int = 0
     device: Any = "cpu"
     n_components: int = 50
+    own_columns: bool = True
 
 
 class AutoRules(Protocol):

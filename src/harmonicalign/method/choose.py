@@ -33,16 +33,17 @@ def align_pair(
     config: MethodConfig = DEFAULT,
     *,
     known: Any = None,
+    own_columns: bool = True,
     n_bands: int = 8,
     first_band: int = 0,
     random_state: int = 0,
 ) -> PairAlignment:
     """Align two datasets, learning which features correspond; parameters as in `PairProblem`."""
-    return solve(
-        PairProblem(
-            x, y, config, known=known, n_bands=n_bands, first_band=first_band, random_state=random_state
-        )
+    bands: dict[str, int] = {"n_bands": n_bands, "first_band": first_band}
+    problem = PairProblem(
+        x, y, config, known=known, own_columns=own_columns, random_state=random_state, **bands
     )
+    return solve(problem)
 
 
 def solve(problem: PairProblem) -> PairAlignment:

@@ -77,8 +77,9 @@ def fit_refined(
     described = _each(describe, range(len(sizes)), "harmonics", names, progress)
     reductions, components, landmarks, sides = zip(*described, strict=True)
     order = _largest_first(sides, sizes, anchors)
-    parents, pairs = _align_with_parents(sides, order, names, anchors, landmarks, options, progress, config)
     own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
+    options = replace(options, own_columns=own)
+    parents, pairs = _align_with_parents(sides, order, names, anchors, landmarks, options, progress, config)
     couples = {i: (sides[parents[i]], sides[i]) for i in order[1:]}
     with progress.stage("joint space"):
         # Of many datasets the features are judged in the largest; the others would only repeat it.
@@ -144,6 +145,7 @@ def add_dataset(
         Maximum number of landmarks of the new dataset.
     """
     config, seed, number = model.config, options.seed, len(datasets)
+    options = replace(options, own_columns=same_matrix(new, new_signals))
     nothing = np.empty(0, dtype=np.int64)
     reduction, components, chosen, side = _describe(
         new, new_signals, 0, options, n_landmarks, nothing, "the new dataset"
@@ -159,7 +161,7 @@ def add_dataset(
     }
     parent, found = _best_parent(list(sides), lambda i: _align(sides[i], side, None, options, config))
     couple, said = (sides[parent], side), ("the model", "the new dataset")
-    found = judged(found, couple, same_matrix(new, new_signals), seed, config)
+    found = judged(found, couple, options.own_columns, seed, config)
     _warn([(*said, found.significance)], doubts(said, found, couple, config=config))
     placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
     space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
@@ -238,6 +240,7 @@ def _align(x: Side, y: Side, known: Any, options: FitOptions, config: MethodConf
         y,
         config,
         known=known,
+        own_columns=options.own_columns,
         n_bands=options.settings.n_bands,
         first_band=options.first_band,
         random_state=options.seed,

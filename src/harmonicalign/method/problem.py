@@ -98,6 +98,8 @@ class PairProblem:
         Configuration of the method.
     known
         Pairs of rows known to match, a sparse (n_x, n_y) matrix, or None.
+    own_columns
+        Whether the signals are the columns from which the components were computed.
     n_bands, first_band
         Bands of the correlation; see `harmonicalign.align`.
     random_state
@@ -124,6 +126,7 @@ class PairProblem:
         config: MethodConfig = DEFAULT,
         *,
         known: Any = None,
+        own_columns: bool = True,
         n_bands: int = 8,
         first_band: int = 0,
         random_state: int = 0,
@@ -133,6 +136,7 @@ class PairProblem:
         self.harmonics = hx, hy
         self.sides = replace(x, harmonics=hx), replace(y, harmonics=hy)
         self.config, self.known, self.random_state = config, known, random_state
+        self.own_columns = own_columns
         self.spectral = self.sides[0].spectral(), self.sides[1].spectral()
         self.bands = bandlimiting_weights(hx.frequencies, hy.frequencies, n_bands, first_band)
         self.rotation, self.weights, self.objective = learn_rotation(

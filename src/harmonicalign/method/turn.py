@@ -9,7 +9,8 @@ anchors,
 
 and the polar factor stays near the identity unless the anchors say otherwise. Free rotations can also bring
 together what differs, such as classes that only one dataset has. So a turn is tried only if most rows of both
-datasets miss the other one, and accepted only if it raises the score of the pair by a large factor.
+datasets miss the other one, and accepted only if it raises the score of the pair by a large factor. Where the
+signals are not the columns of the datasets themselves, components differ anyway, and no turn is tried.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ __all__ = ["turned_if_better"]
 def turned_if_better(problem: PairProblem, found: PairAlignment) -> PairAlignment:
     """The alignment, marked as turned if a turn of its common space raises the score enough."""
     config = problem.config
-    if problem.significance.by_chance or found.support >= config.enough_support:
+    met = found.support >= config.enough_support
+    if met or problem.significance.by_chance or not problem.own_columns:
         return found
     space = joint_space(
         problem.sides, [-1, 0], [0, 1], {1: found}, problem.random_state, config=config, shifted=False
