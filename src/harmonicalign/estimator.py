@@ -296,7 +296,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         Returns
         -------
         coordinates
-            Rows of the fit keep theirs; others are placed by the fitted maps and the Nyström extension.
+            Rows of the fit keep theirs; others are placed by the fitted maps.
         """
         return placed_for(self, X, dataset, batch, signals)
 

@@ -129,7 +129,7 @@ def add_dataset(
     """The model with one more dataset, aligned with the best of its largest datasets.
 
     Existing coordinates do not change: the new dataset is mapped into the existing common space and placed on
-    the existing joint map.
+    among the existing rows.
 
     Parameters
     ----------
