@@ -18,7 +18,7 @@ def nearest(rows, row, k):
     return sorted(range(len(rows)), key=lambda j: distance(rows[j], row))[:k]
 
 
-def mutual_neighbours(x, y, k, n_balance, known=()):
+def mutual_neighbours(x, y, k, known=()):
     """Dense pairing of rows that are among each other's k nearest; `known` holds pairs of row numbers."""
     k = min(k, len(x), len(y))
     of_x, of_y = [nearest(y, row, k) for row in x], [nearest(x, row, k) for row in y]
@@ -30,11 +30,9 @@ def mutual_neighbours(x, y, k, n_balance, known=()):
             pairing[i, j] = math.exp(-(distance(x[i], y[j]) ** 2) / middle)
     for i, j in known:
         pairing[i, j] = 1.0
-    for _ in range(n_balance):
-        for i in range(len(x)):
-            pairing[i] /= sum(pairing[i]) or 1.0
-        for j in range(len(y)):
-            pairing[:, j] /= sum(pairing[:, j]) or 1.0
+    of_x, of_y = pairing.sum(axis=1), pairing.sum(axis=0)
+    for i, j in zip(*pairing.nonzero(), strict=True):
+        pairing[i, j] /= math.sqrt(of_x[i] * of_y[j])
     return pairing
 
 
@@ -82,9 +80,10 @@ def softened(row, typical, relative):
     return row * math.sqrt(1 + relative**2) / whole if whole > 0 else row
 
 
-def directions(rows):
-    """Rows at unit length."""
-    return np.array([row / math.sqrt(row @ row) for row in rows])
+def directions(parts, config):
+    """Rows of both datasets with softened lengths."""
+    typical = np.median([math.sqrt(row @ row) for part in parts for row in part])
+    return [np.array([softened(row, typical, config.soft_length) for row in part]) for part in parts]
 
 
 def judge(rotation, frequencies, a, b, config):
@@ -143,16 +142,16 @@ def alternate(problem, joint, signals):
 
     def mapped():
         matrix, mean_x, mean_y = component_maps(x.components, y.components, pairing, evidence, config)
-        rows = [directions(x.components - mean_x), directions((y.components - mean_y) @ matrix)]
+        rows = directions([x.components - mean_x, (y.components - mean_y) @ matrix], config)
         if signals is not None:
-            own = [directions(part) for part in signals]
+            own = directions(signals, config)
             length = math.hypot(1 - share, share)
             rows = [np.c_[(1 - share) * q, share * s] / length for q, s in zip(rows, own, strict=True)]
         return matrix, rows
 
     for number in range(config.n_rounds):
         for _ in range(config.n_steps):
-            pairing = mutual_neighbours(*joint, config.n_anchors, config.n_balance, known)
+            pairing = mutual_neighbours(*joint, config.n_anchors, known)
             _, joint = mapped()
         mass_x, mass_y = shares(pairing)
         centres = mass_x @ x.signals, mass_y @ y.signals
@@ -166,7 +165,6 @@ def alternate(problem, joint, signals):
         matrix, joint = mapped()
         agreements.append(agreement)
     support = max(np.mean(c) for c in confidence(joint, config))
-    power = config.worth_power * (1 + config.few_features / np.count_nonzero(energy))
     return {
         "pairing": pairing,
         "matrix": matrix,
@@ -174,7 +172,7 @@ def alternate(problem, joint, signals):
         "weights": weights,
         "share": share,
         "support": support,
-        "worth": agreement * support**power,
+        "worth": agreement * support**config.worth_power,
         "agreements": agreements,
     }
 
@@ -203,7 +201,7 @@ def shares_met(parts, i, config):
 
 def shift_towards(x, support_x, met_x, y, support_y, met_y, config):
     """Displacement of every row of y: its anchors' mean displacement, smoothed over near anchors."""
-    pairing = mutual_neighbours(x, y, config.n_anchors, config.n_balance)
+    pairing = mutual_neighbours(x, y, config.n_anchors)
     pairing = pairing * support_x[:, None] * support_y
     mass = pairing.sum(axis=0)
     anchored = [j for j in range(len(y)) if mass[j] > 0]
@@ -214,7 +212,7 @@ def shift_towards(x, support_x, met_x, y, support_y, met_y, config):
     for i, row in enumerate(y):
         near = [anchored[j] for j in nearest(y[anchored], row, min(len(anchored), wide))]
         middle = np.median([distance(row, y[j]) for j in near])
-        weights = [mass[j] * math.exp(-((distance(row, y[j]) / middle) ** 2)) for j in near]
+        weights = [support_y[j] * math.exp(-((distance(row, y[j]) / middle) ** 2)) for j in near]
         weights = np.array(weights) / sum(weights)
         mean = sum(w * moves[j] for w, j in zip(weights, near, strict=True))
         spread = sum(w * np.sum((moves[j] - mean) ** 2) for w, j in zip(weights, near, strict=True))
@@ -243,7 +241,7 @@ def project(row, places, n_neighbours, batch=None):
 def turn(x, y, config):
     """Rows of y turned towards x: anchors and rotation in turn; its own covariance holds it in place."""
     for _ in range(config.n_rounds * config.n_steps):
-        pairing = mutual_neighbours(x, y, config.n_anchors, config.n_balance)
+        pairing = mutual_neighbours(x, y, config.n_anchors)
         mass_x, mass_y = shares(pairing)
         mean_x, mean_y = mass_x @ x, mass_y @ y
         cross = np.zeros((x.shape[1],) * 2)

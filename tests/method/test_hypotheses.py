@@ -34,7 +34,7 @@ def middle(sides):
 
 
 def check_anchors(run, joint, config=once, **options):
-    expected = mutual_neighbours(*joint, config.n_anchors, n_balance=config.n_balance, **options)
+    expected = mutual_neighbours(*joint, config.n_anchors, **options)
     assert abs(run.pairing - expected).max() < 1e-6, f"{run.start} does not begin where it should"
 
 
@@ -44,8 +44,9 @@ def short(sides):
 
 
 def weighted(sides, centres, weights):
-    """Directions of the rows of weighted signals, by which anchors are found."""
-    return [plain_stages.directions((s.signals - c) * weights) for s, c in zip(sides, centres, strict=True)]
+    """Rows of weighted signals with softened lengths, by which anchors are found."""
+    parts = [(s.signals - c) * weights for s, c in zip(sides, centres, strict=True)]
+    return plain_stages.directions(parts, once)
 
 
 def test_from_relations(sides, short):
@@ -142,8 +143,8 @@ def test_signals_alone(sides, short):
         expected = (one.signals - c) * weights
         # Axes turn the signals, which changes no product of rows.
         np.testing.assert_allclose(s @ s.T, expected @ expected.T, atol=1e-8)
-    for j, s in zip(joint, signals, strict=True):
-        np.testing.assert_allclose(j, plain_stages.directions(s), atol=1e-12)
+    for j, s in zip(joint, plain_stages.directions(signals, once), strict=True):
+        np.testing.assert_allclose(j, s, atol=1e-12)
 
 
 @dataclass(frozen=True)

@@ -82,8 +82,6 @@ def test_signals_testify_where_anchors_are_doubtful(rng):
 
     alone, told = error(), error(signals)
     assert told[1] < 0.2 * alone[1]
-    # The third follows, for no other place is left to it.
-    assert told[2] < 0.3 * alone[2]
 
 
 @pytest.mark.parametrize("changes", [{}, {"signal_ridge": 0.05}, {"most_gain": 1.1}])

@@ -27,13 +27,14 @@ def mutual_neighbours(
     k: int = 10,
     *,
     known: sp.csr_matrix | None = None,
-    n_balance: int = 10,
     weight: Callable[[Array], Array] = gaussian_weights,
 ) -> sp.csr_matrix:
     """Soft pairing Π of rows that are among each other's k nearest in a common space.
 
-    Pairs are weighted by their distance and then balanced by Sinkhorn's iteration, so that central rows do
-    not dominate. Rows without a mutual neighbour stay unpaired: datasets need not overlap completely.
+    Pairs are weighted by their distance, and the weights W divided by the sums of their row and column,
+    ``D_x^-½ W D_y^-½``, as the graph's operator is by its degrees. Rows with many partners then do not
+    dominate, but still count for more than those with few. Equal masses for all rows would force classes of
+    different shares onto each other. Rows without a mutual neighbour stay unpaired.
 
     Parameters
     ----------
@@ -43,15 +44,13 @@ def mutual_neighbours(
         Neighbours in each direction.
     known
         Known pairs, (n_x, n_y); their rows are in no other pair.
-    n_balance
-        Iterations of the balancing.
     weight
         Weights of pairs, from their squared distances.
 
     Returns
     -------
     pairing
-        (n_x, n_y), non-negative; columns of paired rows sum to one.
+        (n_x, n_y), non-negative.
     """
     k = min(k, len(x), len(y))
     forward = _neighbour_matrix(nearest_rows(y, k, x, exact=False).indices, len(y))
@@ -65,10 +64,8 @@ def mutual_neighbours(
         pairing = (
             sp.diags_array(free_x.astype(float)) @ pairing @ sp.diags_array(free_y.astype(float)) + known
         )
-    for _ in range(n_balance):
-        pairing = sp.diags_array(_inverse(pairing.sum(axis=1))) @ pairing
-        pairing = pairing @ sp.diags_array(_inverse(pairing.sum(axis=0)))
-    return sp.csr_matrix(pairing)
+    of_x, of_y = (np.sqrt(_inverse(pairing.sum(axis=axis))) for axis in (1, 0))
+    return sp.csr_matrix(sp.diags_array(of_x) @ pairing @ sp.diags_array(of_y))
 
 
 def find_anchors(
@@ -76,7 +73,7 @@ def find_anchors(
 ) -> sp.csr_matrix:
     """`mutual_neighbours` with the constants of a configuration."""
     weight = config.anchor_weight or gaussian_weights
-    return mutual_neighbours(x, y, config.n_anchors, known=known, n_balance=config.n_balance, weight=weight)
+    return mutual_neighbours(x, y, config.n_anchors, known=known, weight=weight)
 
 
 def masses(pairing: sp.csr_matrix) -> tuple[Array, Array]:

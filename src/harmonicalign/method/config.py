@@ -68,7 +68,6 @@ class MethodConfig(EvidenceConfig):
         10, "neighbours in each direction in the search for mutual neighbours", _ABLATION, (5, 20)
     )
     anchor_weight: Callable[[Array], Array] | None = None
-    n_balance: int = constant(10, "Sinkhorn iterations that balance anchors", _ABLATION, (0,))
     most_signals: int = constant(
         4000, "maximum number of signals in joint coordinates, by weighted energy", _COST
     )
@@ -99,12 +98,6 @@ class MethodConfig(EvidenceConfig):
     )
     worth_power: float = constant(
         4.0, "power of confidence in the score of a run", "36 cytometry and 16 cell draws", (1.0, 8.0)
-    )
-    few_features: float = constant(
-        25.0,
-        "number of features at which the power of confidence is doubled",
-        "36 cytometry draws: .927 to .950, with relations and restarts",
-        (0.0,),
     )
     turn_gain: float = constant(
         1.75, "factor by which a turn of the common space must raise the score", _ABLATION, (1e9, 1.0)

@@ -7,8 +7,8 @@ feature weights learned from them (`harmonicalign.evidence.correspondence`). The
 
 A run maps the principal components P of both datasets into one space and their weighted signals S into
 another (`harmonicalign.method.maps`). With the share φ of the signals' energy that corresponds, joint
-coordinates are ``J = [(1 − φ) Q, φ S]``, with Q the mapped components and all rows at unit length.
-`harmonicalign.method.space`, which places all rows, uses another balance and keeps part of their length.
+coordinates are ``J = [(1 − φ) Q, φ S]``, with Q the mapped components; rows keep a part of their length.
+`harmonicalign.method.space`, which places all rows, uses another balance.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from harmonicalign._typing import Array, Pair
-from harmonicalign.engines.rows import blend, unit_rows
+from harmonicalign.engines.rows import blend, softened
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.correspondence import Correspondence, correspondence, learn_rotation
 from harmonicalign.evidence.relations import relate
 from harmonicalign.evidence.significance import Significance, permutation_test
 from harmonicalign.method.anchors import find_anchors, masses
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.maps import LinearMap, Side, reversed_maps
+from harmonicalign.method.maps import LinearMap, Side, reversed_maps, typical_length
 from harmonicalign.paper.align import Alignment, calibrate, orthogonalize
 from harmonicalign.paper.bands import bandlimiting_weights
 
@@ -146,7 +146,6 @@ class PairProblem:
             n_iterations=config.learning_steps,
             tolerance=config.learning_tolerance,
         )
-        self._informative = np.logical_and(*(np.any(hat != 0, axis=0) for hat in self.spectral))
         self.relations = relate(x.signals, y.signals, config)
         self.significance = permutation_test(
             hx,
@@ -185,8 +184,9 @@ class PairProblem:
         return axes[0].apply(self.sides[0].signals), axes[1].apply(self.sides[1].signals)
 
     def directions(self, rows: Pair) -> Pair:
-        """Rows of both datasets at unit length, so that depth or contrast do not decide on anchors."""
-        return unit_rows(rows[0]), unit_rows(rows[1])
+        """Rows of both datasets with softened lengths, so that depth or contrast do not decide on anchors."""
+        typical, relative = typical_length(rows), self.config.soft_length
+        return softened(rows[0], typical, relative), softened(rows[1], typical, relative)
 
     def joint(self, maps: Sequence[LinearMap], signals: Pair | None, share: float) -> Pair:
         """Joint coordinates of both datasets; without signals, the mapped components alone."""
@@ -253,16 +253,9 @@ class PairProblem:
         confidence = row_confidence(joint, random_state=self.random_state, config=self.config)
         return self._worth(found, max(float(c.mean()) for c in confidence))
 
-    @property
-    def confidence_power(self) -> float:
-        """Power of confidence in the score of a run.
-
-        A wrong rotation can make a few features agree, but rows then have low confidence. Few features agree
-        more easily, so confidence then counts for more.
-        """
-        n_features = max(1, int(np.count_nonzero(self._informative)))
-        return self.config.worth_power * (1 + self.config.few_features / n_features)
-
     def _worth(self, found: Correspondence, support: float) -> float:
-        """Score of a run: feature agreement times a power of confidence."""
-        return float(found.agreement * support**self.confidence_power)
+        """Score of a run: feature agreement times a power of confidence.
+
+        A wrong rotation can make a few features agree, but rows then have low confidence.
+        """
+        return float(found.agreement * support**self.config.worth_power)

@@ -173,7 +173,7 @@ def shift_towards(others: Cloud, own: Cloud, config: MethodConfig = DEFAULT) -> 
     k = min(len(paired), wide)
     near = nearest_rows(y[paired], k, y, exact=False)
     scale = np.median(near.distances, axis=1, keepdims=True)
-    weights = gaussian_weights(near.distances, scale) * mass[paired][near.indices]
+    weights = gaussian_weights(near.distances, scale) * own.support[paired][near.indices]
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(float).tiny)
     smoother = sp.csr_matrix(
         (weights.ravel(), near.indices.ravel(), np.arange(0, weights.size + 1, k)),

@@ -243,8 +243,12 @@ def joint_space(
     if not shifted:
         return space
     z = [axes.apply(rows) for rows in u]
-    # All datasets move, large ones less, because none is treated as the reference.
-    moves = local_shifts(z, [1 - n / sum(sizes) for n in sizes], random_state, config)
+    # All datasets move, large ones less, because none is treated as the reference. An alignment that is no
+    # better than chance gives no reason to move.
+    still = {i for i in order[1:] if pairs[i].significance.by_chance}
+    still |= {order[0]} if len(still) == len(order) - 1 else set()
+    steps = [0.0 if i in still else 1 - n / sum(sizes) for i, n in enumerate(sizes)]
+    moves = local_shifts(z, steps, random_state, config)
     return replace(space, shifts=tuple(map(LocalShift, z, moves)))
 
 
