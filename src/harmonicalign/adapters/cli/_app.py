@@ -38,6 +38,7 @@ _EXAMPLES = {
     "align": [
         "harmonicalign align ref.h5ad query.h5ad",
         "harmonicalign align cells.h5ad --batch-key donor --labels cell_type --out aligned.h5ad",
+        "harmonicalign align cells.h5ad --batch-key plate --covariate treatment",
         "harmonicalign align day1.fcs day2.fcs --arcsinh 5 --out aligned.parquet",
         "harmonicalign align rna=rna.h5ad protein=adt.csv.gz --links genes_to_proteins.csv",
         "harmonicalign align counts.h5ad log.h5ad --normalize counts --strict",

@@ -30,6 +30,7 @@ class Fit:
     peaks: str | None = None
     genes: Path | None = None
     anchors: str | None = None
+    covariates: Sequence[str] | None = None
     key_added: str = "harmonic"
     device: str | None = None
     seed: int = 0
@@ -54,9 +55,9 @@ class Fit:
             out["links"] = read_table(self.links, "--links")
         if self.genes is not None and not self.genes.exists():
             raise FileNotFoundError(f"--genes: {self.genes} does not exist")
-        for name, value in (("peaks", self.peaks), ("genes", self.genes), ("anchors", self.anchors)):
-            if value is not None:
-                out[name] = value
+        for name in ("peaks", "genes", "anchors", "covariates"):
+            if getattr(self, name) is not None:
+                out[name] = getattr(self, name)
         if self.device is not None:
             resolve(self.device)
             out["device"] = self.device

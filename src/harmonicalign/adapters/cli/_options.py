@@ -15,6 +15,7 @@ __all__ = [
     "Backed",
     "BatchKey",
     "Command",
+    "Covariates",
     "Debug",
     "Device",
     "Engine",
@@ -199,6 +200,15 @@ Anchors = Annotated[
         "--anchors",
         metavar="obs_names",
         help="'obs_names': rows of the same name are the same cell.",
+        rich_help_panel=_FIT,
+    ),
+]
+Covariates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--covariate",
+        metavar="COLUMN",
+        help="Column of obs whose differences are to be kept, such as a treatment; may be repeated.",
         rich_help_panel=_FIT,
     ),
 ]

@@ -44,6 +44,8 @@ _TERMS = (
     (r"normalize=True", "--normalize all"),
     (r"device='auto'", "--device auto"),
     (r"anchors='obs_names'", "--anchors obs_names"),
+    (r"^covariates:", "--covariate:"),
+    (r"leave covariates out", "leave --covariate out"),
     (r"set its var_names to that column", "match by it with --var-key"),
     (r"call var_names_make_unique\(\) first", "make them unique, or match by another column with --var-key"),
     (r"(?<![\w\-\[.])(batch_key|use_rep|n_vars|key_added)\b", lambda m: "--" + m[1].replace("_", "-")),

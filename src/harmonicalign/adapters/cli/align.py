@@ -70,6 +70,7 @@ def align(
     peaks: options.Peaks = None,
     genes: options.Genes = None,
     anchors: options.Anchors = None,
+    covariates: options.Covariates = None,
     key_added: options.KeyAdded = "harmonic",
     method: options.Method = "refined",
     params: options.Params = None,
@@ -101,6 +102,7 @@ def align(
             peaks=peaks,
             genes=genes,
             anchors=anchors,
+            covariates=covariates,
             key_added=key_added,
             device=device,
             seed=seed,
@@ -124,6 +126,7 @@ def align(
                 "--peaks": peaks,
                 "--genes": genes,
                 "--anchors": anchors,
+                "--covariate": covariates,
                 "--strict": strict,
             }
             align_lazily(
@@ -158,6 +161,8 @@ def align(
             var_key=var_key,
         )
         check_column(data, labels, "--labels")
+        for column in covariates or ():
+            check_column(data, column, "--covariate")
         model = fit.run(run, data, chosen, inputs)
         known = None if labels is None else labels_by_key(data, model, key_added, labels)
         assessment = assessed(run, model, known, labels or "", linked_names(data, key_added))
