@@ -3,11 +3,12 @@
     python benchmarks/covariates.py                     # results/covariates.csv
     python benchmarks/covariates.py --tasks pbmc --seeds 1
 
-Every task has a covariate that is confounded with the datasets: most rows of one dataset have one of its levels
-and most rows of another dataset the other one. The alignment is fitted without and with ``covariates=``.
-*agreement* is the share of rows whose five nearest rows of the other datasets predict their class and level;
-*mixing* is that of the datasets among rows of one class and level, 0 where they are apart and 1 where they mix
-as at random; *rows* is how many rows of the smallest dataset the alignment was found on. Means over seeds.
+Every task has a covariate that is confounded with the datasets: most rows of one dataset have one of its
+levels and most rows of another dataset the other one. The alignment is fitted without and with
+``covariates=``. *agreement* is the share of rows whose five nearest rows of the other datasets predict their
+class and level; *mixing* is that of the datasets among rows of one class and level, 0 where they are apart
+and 1 where they mix as at random; *rows* is how many rows of the smallest dataset the alignment was found on.
+Figures are means over seeds.
 """
 
 from __future__ import annotations

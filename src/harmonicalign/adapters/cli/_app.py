@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Annotated
 
@@ -111,9 +112,16 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": reproduce,
 }
 
+
+def _flowing(text: str) -> str:
+    """Paragraphs without the line breaks of the source, which would stay in the middle of lines."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
 for _name, _command in _COMMANDS.items():
     _examples = _paragraphs("Examples", _EXAMPLES[_name])
-    app.command(_name, cls=Command, epilog=f"{_examples}\n\n{_CODES}")(_command)
+    _help = _flowing(inspect.getdoc(_command) or "")
+    app.command(_name, cls=Command, help=_help, epilog=f"{_examples}\n\n{_CODES}")(_command)
 
 
 def _version(wanted: bool) -> None:

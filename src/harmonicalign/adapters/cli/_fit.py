@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harmonicalign.adapters.cli._inputs import Source, dataset_names, parameters, plain_names, read_table
+from harmonicalign.adapters.cli._inputs import (
+    Source,
+    check_entry,
+    dataset_names,
+    parameters,
+    plain_names,
+    read_table,
+)
 from harmonicalign.adapters.cli._preflight import Preflight, examine, normalized_layer
 from harmonicalign.adapters.cli._results import is_annotated
 from harmonicalign.adapters.cli._session import Session
@@ -65,6 +72,8 @@ class Fit:
 
     def preflight(self, data: Any, inputs: Sequence[Source]) -> Preflight:
         """What the data hold, and what will be done with them."""
+        check_entry(data, "layers", self.layer, "--layer")
+        check_entry(data, "obsm", self.use_rep, "--use-rep")
         names = dataset_names(data, self.batch_key, self.key_added)
         plain = names if self.arcsinh is not None else plain_names(inputs, names)
         return examine(
@@ -85,6 +94,8 @@ class Fit:
             run.remark(text)
         for text in seen.warnings:
             run.warn(text)
+        if seen.problems:
+            raise ValueError("; ".join(seen.problems))
         return seen
 
     def run(self, run: Session, data: Any, options: dict[str, Any], inputs: Sequence[Source]) -> Any:

@@ -84,6 +84,7 @@ def _normalizations() -> list[str]:
 Files = Annotated[
     list[str],
     typer.Argument(
+        metavar="FILES",
         help="Inputs as for align; with --model the aligned data that align wrote beside it.",
     ),
 ]
@@ -252,6 +253,7 @@ Engine = Annotated[
     str,
     typer.Option(
         "--engine",
+        metavar="NAME",
         help="'memory', or 'dask' for zarr and h5ad files larger than memory, read and written in blocks.",
         autocompletion=_engines,
         rich_help_panel=_FIT,

@@ -201,7 +201,7 @@ def _say_names(out: Preflight, parts: Parts, names: Sequence[set[str]], linked: 
     least = min(a.features for a in out.datasets)
     if not out.shared:
         out.problems.append(
-            f"no feature name is shared by all datasets{_by_column(parts, names)}; "
+            f"no feature name is shared by all datasets{_by_column(parts, names) or _examples(parts)}; "
             "rename features, or say which correspond with --links, or with --peaks and --genes"
         )
     elif 2 * out.shared < least:
@@ -213,6 +213,12 @@ def _say_names(out: Preflight, parts: Parts, names: Sequence[set[str]], linked: 
         compared = out.shared if out.shared <= _MANY else N_VARS
         most = "" if out.shared <= _MANY else ", the most variable (or those marked as highly variable)"
         out.plan.append(f"{compared:,} of {out.shared:,} shared features are compared{most}")
+
+
+def _examples(parts: Parts) -> str:
+    """A few names of every dataset."""
+    listed = [f"{part.key}: {', '.join(part.names[:3])}, …" for part in parts.parts[:4]]
+    return f" ({'; '.join(listed)})"
 
 
 def _by_column(parts: Parts, names: Sequence[set[str]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,6 +26,7 @@ from harmonicalign.adapters.cli._results import (
 from harmonicalign.adapters.cli._session import Session, session
 from harmonicalign.adapters.cli._verdict import assessed, conclude, named, say_files, say_scores
 from harmonicalign.adapters.report import write_assessment
+from harmonicalign.adapters.report.comparison import Comparison
 from harmonicalign.adapters.scverse._uses import same_rows
 
 __all__ = ["align", "linked_names"]
@@ -32,7 +34,8 @@ __all__ = ["align", "linked_names"]
 
 def align(
     files: Annotated[
-        list[str], typer.Argument(help="Two or more inputs, or one with --batch-key, or one h5mu.")
+        list[str],
+        typer.Argument(metavar="FILES", help="Two or more inputs, or one with --batch-key, or one h5mu."),
     ],
     out: Annotated[
         Path | None,
@@ -176,7 +179,8 @@ def align(
                     model.save(file)
             if "report" in files_out:
                 with results.to("report") as file:
-                    write_assessment(assessment, file, force=True)
+                    others = Comparison(command=_compare_command(files, batch_key, var_key, labels))
+                    write_assessment(assessment, file, comparison=others, force=True)
         _tell(run, assessment, files_out, same_rows(data, model, key_added), strict)
 
 
@@ -193,6 +197,16 @@ def _targets(
         )
     targets = {"out": out, "model": model, "report": None if no_report else report or beside(out, ".html")}
     return {name: path for name, path in targets.items() if path is not None}
+
+
+def _compare_command(
+    files: Sequence[str], batch_key: str | None, var_key: str | None, labels: str | None
+) -> str:
+    """The command that compares other methods on the same data."""
+    given = {"--batch-key": batch_key, "--var-key": var_key, "--labels": labels}
+    words = ["harmonicalign", "compare", *files]
+    words += [word for name, value in given.items() if value is not None for word in (name, value)]
+    return shlex.join([*words, "--out", "methods.csv", "--picture", "methods.png"])
 
 
 def linked_names(data: Any, alignment: str) -> list[list[str]] | None:

@@ -27,7 +27,9 @@ _BYTES_PER_VALUE, _BASE_BYTES = 8, 4e8
 def check(
     files: Annotated[
         list[str],
-        typer.Argument(help="Inputs as for align: two or more, or one with --batch-key, or one h5mu."),
+        typer.Argument(
+            metavar="FILES", help="Inputs as for align: two or more, or one with --batch-key, or one h5mu."
+        ),
     ],
     batch_key: options.BatchKey = None,
     var_key: options.VarKey = None,

@@ -14,6 +14,7 @@ from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit, aligned
 from harmonicalign.adapters.cli._inputs import (
     Source,
+    check_features,
     check_names,
     dataset_names,
     load,
@@ -133,6 +134,7 @@ def denoise(
         inputs, out = _places(run, files, out, ".denoised.h5ad", model_file, force, overwrite_input)
         data = load(run, inputs, batch_key=batch_key, obs=obs, transpose=transpose, arcsinh=arcsinh,
                     alignment=key_added if model_file else None, var_key=var_key)  # fmt: skip
+        check_features(data, variables)
         data, model = aligned(run, fit, data, inputs, model_file)
         from harmonicalign.adapters import scverse
 
@@ -212,6 +214,7 @@ def impute(
         names = dataset_names(data, batch_key, key_added)
         check_names([source], names, "--source")
         check_names([target], names, "--target")
+        check_features(data, variables)
         data, model = aligned(run, fit, data, inputs, model_file)
         from harmonicalign.adapters import scverse
 

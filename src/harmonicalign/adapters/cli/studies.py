@@ -35,7 +35,10 @@ def _compared() -> list[str]:
 
 
 def compare(
-    files: Annotated[list[str], typer.Argument(help="Two or more inputs, or one with --batch-key.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILES", help="Two or more inputs, or one with --batch-key."),
+    ],
     labels: Annotated[
         str | None,
         typer.Option("--labels", "-l", metavar="COLUMN", help="Column of obs with labels to score by."),
@@ -140,20 +143,26 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="An experiment, or 'all'; without it they are listed.", autocompletion=_experiments
+            metavar="NAME",
+            help="An experiment, or 'all'; without it they are listed.",
+            autocompletion=_experiments,
         ),
     ] = "",
     data: Annotated[
-        list[Path] | None, typer.Option("--data", "-d", help="File or folder of data; may be repeated.")
+        list[Path] | None,
+        typer.Option("--data", "-d", metavar="PATH", help="File or folder of data; may be repeated."),
     ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Repeats.")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", metavar="NUMBER", min=1, help="Repeats.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small data that need no download.")] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for numbers and figures.")] = Path(
-        "reproduce-output"
-    ),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of parallel processes.")] = 1,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for numbers and figures.")
+    ] = Path("reproduce-output"),
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", metavar="NUMBER", min=1, help="Number of parallel processes.")
+    ] = 1,
     markers: Annotated[
-        list[str] | None, typer.Option("--marker", help="For 'batch': the two markers to draw.")
+        list[str] | None,
+        typer.Option("--marker", metavar="NAME", help="For 'batch': the two markers to draw."),
     ] = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
@@ -191,9 +200,9 @@ def reproduce(
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and report.")] = Path(
-        "demo-output"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for figures and report.")
+    ] = Path("demo-output"),
     seed: options.Seed = 0,
     force: options.Force = False,
     quiet: options.Quiet = False,
