@@ -55,9 +55,7 @@ class Fit:
             **parameters(self.params, self.method),
         }
         if self.n_vars is not None:
-            if self.n_vars != "all" and not self.n_vars.isdigit():
-                raise ValueError(f"--n-vars is {self.n_vars!r}; expected a whole number or 'all'")
-            out["n_vars"] = self.n_vars if self.n_vars == "all" else int(self.n_vars)
+            out["n_vars"] = self._n_vars()
         if self.links is not None:
             out["links"] = read_table(self.links, "--links")
         if self.genes is not None and not self.genes.exists():
@@ -69,6 +67,13 @@ class Fit:
             resolve(self.device)
             out["device"] = self.device
         return out
+
+    def _n_vars(self) -> int | str | None:
+        if self.n_vars is None or self.n_vars == "all":
+            return self.n_vars
+        if not self.n_vars.isdigit():
+            raise ValueError(f"--n-vars is {self.n_vars!r}; expected a whole number or 'all'")
+        return int(self.n_vars)
 
     def preflight(self, data: Any, inputs: Sequence[Source]) -> Preflight:
         """What the data hold, and what will be done with them."""
@@ -84,6 +89,7 @@ class Fit:
             linked=self.links is not None or self.peaks is not None,
             plain=plain,
             anchored=self.anchors is not None,
+            n_vars=self._n_vars(),
         )
 
     def say_preflight(self, run: Session, data: Any, inputs: Sequence[Source]) -> Preflight:

@@ -237,7 +237,7 @@ def check_column(data: Any, column: str | None, option: str) -> None:
 
 
 def check_entry(data: Any, slot: str, entry: str | None, option: str) -> None:
-    """Check early that every dataset has an entry of obsm or layers."""
+    """Check early that every dataset has an entry of obs, obsm or layers."""
     from harmonicalign.adapters.scverse._data import unknown
 
     for name, part in _parts(data).items():

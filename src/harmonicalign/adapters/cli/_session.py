@@ -70,6 +70,9 @@ _SAID_BY_VERDICT = re.compile(
 )
 """Warnings of a fit whose content the verdict tells in its own words; it repeats all others."""
 
+_SAID_BY_PREFLIGHT = re.compile(r"the %d most variable of %d variables are used|%d of %d variables are used")
+"""Messages of `align` whose content the preflight tells before it."""
+
 _INPUT_CHECKS = ("harmonicalign", "sklearn.utils")
 """Errors raised in these modules are input errors; all others are internal."""
 
@@ -269,7 +272,7 @@ class _Listener(logging.Handler):
         elif (
             record.levelno >= logging.INFO
             and not self.run.quiet
-            and (self.run.debug or record.module != "settings")
+            and (self.run.debug or not (record.module == "settings" or _SAID_BY_PREFLIGHT.match(record.msg)))
         ):
             # Settings are many and stand in the report.
             self.run.stages.note(Text(_in_terms_of_options(record.getMessage()), style="dim"))

@@ -12,7 +12,7 @@ import typer
 from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit
-from harmonicalign.adapters.cli._inputs import Source, check_column, load, reading_plan, sources
+from harmonicalign.adapters.cli._inputs import Source, check_column, check_entry, load, reading_plan, sources
 from harmonicalign.adapters.cli._lazy import align_lazily, check_engine
 from harmonicalign.adapters.cli._results import (
     Writing,
@@ -165,7 +165,7 @@ def align(
         )
         check_column(data, labels, "--labels")
         for column in covariates or ():
-            check_column(data, column, "--covariate")
+            check_entry(data, "obs", column, "--covariate")
         model = fit.run(run, data, chosen, inputs)
         known = None if labels is None else labels_by_key(data, model, key_added, labels)
         assessment = assessed(run, model, known, labels or "", linked_names(data, key_added))
