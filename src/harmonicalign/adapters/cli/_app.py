@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from harmonicalign._version import __version__
+from harmonicalign.adapters.cli._groups import flat
 from harmonicalign.adapters.cli._options import Command, Group
 from harmonicalign.adapters.cli._session import EXIT_CODES
 from harmonicalign.adapters.cli.align import align
@@ -121,7 +122,7 @@ def _flowing(text: str) -> str:
 for _name, _command in _COMMANDS.items():
     _examples = _paragraphs("Examples", _EXAMPLES[_name])
     _help = _flowing(inspect.getdoc(_command) or "")
-    app.command(_name, cls=Command, help=_help, epilog=f"{_examples}\n\n{_CODES}")(_command)
+    app.command(_name, cls=Command, help=_help, epilog=f"{_examples}\n\n{_CODES}")(flat(_command))
 
 
 def _version(wanted: bool) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harmonicalign.adapters.cli._groups import Fitting, Reading
 from harmonicalign.adapters.cli._inputs import (
     Source,
     check_entry,
@@ -44,6 +45,11 @@ class Fit:
     method: str = "refined"
     params: Sequence[str] | None = None
     arcsinh: float | None = None
+
+    @classmethod
+    def of(cls, reading: Reading, fitting: Fitting, **more: Any) -> Fit:
+        """From the groups of options that commands share, and further options."""
+        return cls(batch_key=reading.batch_key, arcsinh=reading.arcsinh, **vars(fitting), **more)
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `harmonicalign.scverse.align`, checked before anything is read."""

@@ -11,6 +11,7 @@ import typer
 
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit
+from harmonicalign.adapters.cli._groups import READING, Reading
 from harmonicalign.adapters.cli._inputs import by_batch, load, reading_plan, sources
 from harmonicalign.adapters.cli._results import check_targets
 from harmonicalign.adapters.cli._session import Session, session
@@ -65,11 +66,7 @@ def compare(
         typer.Option("--picture", metavar="FILE", help="Picture of all embeddings side by side (.png)."),
     ] = None,
     scib: Annotated[bool, typer.Option("--scib", help="Add metrics of scIB (needs scib-metrics).")] = False,
-    batch_key: options.BatchKey = None,
-    var_key: options.VarKey = None,
-    obs: options.ObsColumns = None,
-    transpose: options.Transpose = False,
-    arcsinh: options.Arcsinh = None,
+    reading: Reading = READING,
     n_vars: options.NVars = None,
     normalize: options.Normalize = None,
     seed: options.Seed = 0,
@@ -92,11 +89,10 @@ def compare(
         check_targets(
             targets, {"picture": (".png", ".pdf", ".svg")}, force, [s.path for s in inputs], overwrite_input
         )
-        fit = Fit(batch_key=batch_key, n_vars=n_vars, normalize=normalize, arcsinh=arcsinh)
+        fit = Fit(batch_key=reading.batch_key, n_vars=n_vars, normalize=normalize, arcsinh=reading.arcsinh)
         fit.options()
         run.stages.expect([*reading_plan(inputs), ("comparing", 5.0)])
-        data = load(run, inputs, batch_key=batch_key, obs=obs, transpose=transpose, arcsinh=arcsinh,
-                    var_key=var_key)  # fmt: skip
+        data = load(run, inputs, **vars(reading))
         seen = fit.say_preflight(run, data, inputs)
         options_ = {
             # Matrices without names of features stay as they are, where nothing is to be normalised.
@@ -106,7 +102,9 @@ def compare(
             "random_state": seed,
             "scib": scib,
         }
-        table = _compare(run, by_batch(data, batch_key), (labels, methods or None), picture, force, options_)
+        table = _compare(
+            run, by_batch(data, reading.batch_key), (labels, methods or None), picture, force, options_
+        )
         if out is not None:
             _write_rows(table, out, force)
         columns = dict.fromkeys([*_COLUMNS[:-1], *table[0], _COLUMNS[-1]])
