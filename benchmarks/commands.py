@@ -30,6 +30,7 @@ import scipy.sparse as sp
 
 import harmonicalign
 from harmonicalign import io, scverse
+from harmonicalign.verdict import assess
 
 N_GENES, N_KINDS, BLOCK = 2000, 8, 2000
 
@@ -87,7 +88,14 @@ def main() -> None:
         facts = json.loads(re.search(r'id="facts">(.*?)</script>', page.read_text(), re.S)[1])  # type: ignore[index]
         if facts["verdict"] != result["verdict"]:
             raise SystemExit("the report and the JSON have different verdicts")
-        again = scverse.score(io.read(out), harmonicalign.load(model_file), "kind")
+        data, model = io.read(out), harmonicalign.load(model_file)
+        kinds = [data.obs["kind"][data.obs["dataset"] == key].astype(str).to_numpy() for key in model.keys_]
+        found = assess(model, labels={"kind": kinds}).verdict
+        if (found.headline, found.sentences) != tuple(
+            result["verdict"][k] for k in ("headline", "sentences")
+        ):
+            raise SystemExit("Python and the JSON have different verdicts")
+        again = scverse.score(data, model, "kind")
         for name, value in again.items():
             if not np.isclose(value, result["scores"][name]):
                 raise SystemExit(f"{name}: {value} in Python, {result['scores'][name]} on the command line")

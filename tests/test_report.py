@@ -530,6 +530,7 @@ SURE = [np.full(50, 0.95), np.full(50, 0.9)]
             "Aligned, with doubts",
         ),
         ([proof(1e-8)], [], [np.full(9, 0.4), np.full(9, 0.9)], "doubtful", "Aligned, with doubts"),
+        ([proof(1e-8)], [], [np.full(9, 0.72), np.full(9, 0.9)], "good", "Aligned"),
         ([Pair(0, 1, None, None)], [], SURE, "doubtful", "Not tested: whether they are aligned is open"),
         ([proof(1e-8), proof(0.7, 0.0)], [], SURE, "bad", "Not aligned: no better than chance"),
     ],
@@ -582,6 +583,14 @@ def test_lonely_rows_are_pointed_out():
     assert verdict.checks == [
         text for text in verdict.checks if text.startswith("10\u00a0% of the rows of other")
     ]
+
+
+def test_lonely_rows_of_many_datasets_are_one_point():
+    names = [f"d{i}" for i in range(10)]
+    confidence = [np.r_[np.full(90, 0.95), np.full(10, 0.2)] for _ in names]
+    verdict = judge(Evidence(names, [proof(1e-8)], None, [labelled(0.5, 0.9)], confidence))
+    (check,) = [text for text in verdict.checks if "confidence below" in text]
+    assert "rows of d4; 5 more have" in check
 
 
 def test_features_are_counted_without_a_contradiction():

@@ -66,6 +66,7 @@ def test_several_batch_keys(cells):
     assert scverse.score(cells, model, "digit") == scverse.score(one, model, "digit")
     again = scverse.align(cells, batch_key=["day"], use_rep="X_pca")
     assert again.keys_ == ["first", "second"]
+    assert "harmonic_batch" not in cells.obs  # what an earlier call by several keys wrote is gone
 
 
 def test_combinations_with_too_few_rows_are_named(cells):
