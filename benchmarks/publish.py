@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 PAGES = (
     "README.md",
+    "docs/coming_from/harmony.md",
     "docs/comparison.md",
     "docs/results.md",
     "docs/scib.md",
@@ -179,6 +180,12 @@ ADAPTATION = {
     "ot": "OT mapping",
     "jdot": "JDOT",
 }
+HOW = ("without", "with")
+COVARIATES = {
+    "pbmc": "blood cells, three chemistries, a tenth of the genes raised in 90, 10 and 50 %",
+    "cytometry": "cytometry of two people on two days, 10 % of one of them left on each day",
+    "digits": "digits from two cameras, a tenth of those below five left in one, of the others in the other",
+}
 OURS = {"harmonicalign": "**harmonicalign**"}
 
 
@@ -236,6 +243,18 @@ def adaptation_table(what: str, old: str) -> str:
 # the experiments of the paper
 
 
+def covariates_table(what: str, old: str) -> str:
+    """Without and with covariates."""
+    body = []
+    for row in read("covariates.csv"):
+        values = [
+            float(row[f"{score}_{how}"]) for score in ("agreement", "mixing") for how in ("without", "with")
+        ]
+        cells = [*with_best(values[:2], 2), *with_best(values[2:], 2)]
+        body.append([COVARIATES.get(row["task"], row["task"]), *cells, f"{float(row['rows']):.0f}"])
+    return markdown(["", "agreement without", "with", "mixing without", "with", "cells"], body)
+
+
 def pivot_table(what: str, old: str) -> str:
     """Rows of an experiment's ``results.csv`` as mean ± standard deviation; the head of the page is kept.
 
@@ -287,6 +306,7 @@ TABLES: dict[str, Callable[[str, str], str]] = {
     "scib": scib_table,
     "adaptation": adaptation_table,
     "pivot": pivot_table,
+    "covariates": covariates_table,
 }
 NUMBERS: dict[str, Callable[[str], str]] = {"accuracy": suite_number}
 

@@ -68,6 +68,7 @@ USERS_OPTIONS = (
     "*datasets/manifolds.py:swiss_roll",
     "*datasets/manifolds.py:torus_knot",
     "*datasets/manifolds.py:tree",
+    "*experiments/compare.py:compare",
     "*paper/graph.py:kernel_graph",
     "*report/__init__.py:write_report",
     "*scverse/*:align",

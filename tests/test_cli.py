@@ -588,6 +588,9 @@ def bad(tmp_path_factory, digits):
     one.obs["batch"] = "only"
     io.write(one, folder / "one.h5ad")
     io.write(a[:2].copy(), folder / "few.h5ad")
+    halves = a.copy()
+    halves.obs["half"] = np.where(np.arange(a.n_obs) % 2, "odd", "even")
+    io.write(halves, folder / "halves.h5ad")
     (folder / "cut.h5ad").write_bytes((folder / "one.h5ad").read_bytes()[:20_000])
     (folder / "wrong.h5ad").write_text("a,b\n1,2\n")
     (folder / "links.csv").write_text("x,y\np0,zz\n")
@@ -604,14 +607,33 @@ BAD = {
     "nan": (["align", "{a}", "{bad}/nan.h5ad"], "NaN"),
     "no shared names": (["align", "{a}", "{bad}/other.h5ad"], "other"),
     "duplicated names": (["align", "{a}", "{bad}/twice.h5ad"], "not unique"),
+    "no shared names, named": (["align", "{a}", "{bad}/other.h5ad"], "other: q0, q1, q2, …"),
+    "unknown covariate": (
+        ["align", "{a}", "{b}", "--covariate", "digits"],
+        "--covariate: obs of a has no 'digits'; did you mean 'digit'?",
+    ),
+    "covariate of one side": (["align", "{a}", "{b}", "--covariate", "digit"], "obs of b has no 'digit'"),
+    "covariate that is the batch": (
+        ["align", "{bad}/halves.h5ad", "-b", "half", "--covariate", "half"],
+        "--covariate: no level occurs in all datasets",
+    ),
+    "unknown feature": (["denoise", "{a}", "{b}", "--var", "pp"], "--var: the data has no 'pp'"),
+    "parameter of the other method": (
+        ["align", "{a}", "{b}", "--method", "paper", "-p", "n_landmarks=100"],
+        "--param n_landmarks=100 is for --method refined",
+    ),
+    "comparison that is none": (
+        ["report", "{home}/m.npz", "--comparison", "{bad}/links.csv"],
+        "--comparison must be the table",
+    ),
     "two rows": (["align", "{a}", "{bad}/few.h5ad"], "at least 3 rows"),
     "one batch": (["align", "{bad}/one.h5ad", "-b", "batch"], "one value only ('only')"),
     "no batch key": (["align", "{bad}/one.h5ad"], "one input needs --batch-key"),
     "unknown batch key": (["align", "{bad}/one.h5ad", "-b", "bach"], "did you mean 'batch'?"),
     "batch key and two": (["align", "{a}", "{b}", "-b", "x"], "--batch-key needs exactly one input"),
     "unknown labels": (["align", "{a}", "{b}", "-l", "digits"], "did you mean 'digit'?"),
-    "unknown rep": (["align", "{a}", "{b}", "--use-rep", "X_pca"], "X_pca"),
-    "unknown layer": (["align", "{a}", "{b}", "--layer", "counts"], "counts"),
+    "unknown rep": (["align", "{a}", "{b}", "--use-rep", "X_pca"], "--use-rep: obsm of a has no 'X_pca'"),
+    "unknown layer": (["align", "{a}", "{b}", "--layer", "counts"], "--layer: layers of a has no 'counts'"),
     "unknown parameter": (["align", "{a}", "{b}", "-p", "n_bnds=3"], "expected NAME=VALUE"),
     "bad parameter": (["align", "{a}", "{b}", "-p", "n_bands=many"], "--param n_bands must be"),
     "bad method": (
@@ -635,7 +657,10 @@ BAD = {
     "transfer ending": (["transfer", "{a}", "{b}", "-l", "digit", "-o", "{out}/x.npy"], "labels go into"),
     "correct reference": (["correct", "{a}", "{b}", "-r", "c"], "'c'"),
     "compare labels": (["compare", "{a}", "{b}", "-l", "digit"], "has no column 'digit'"),
-    "compare method": (["compare", "{a}", "{b}", "--method", "magic"], "--method names magic"),
+    "compare method": (
+        ["compare", "{a}", "{b}", "--method", "magic"],
+        "--method is 'magic'; expected none",
+    ),
     "report on data": (["report", "{a}"], "a.h5ad"),
     "no model": (["report", "{home}/m.npz"], "does not exist"),
     "no label in common": (["compare", "{a}", "{b}", "-l", "x"], "x"),

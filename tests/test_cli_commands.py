@@ -124,7 +124,7 @@ def test_check_sees_scaled_values_repeated_names_and_gaps(home, tmp_path):
         warnings.simplefilter("ignore")
         twice.write_h5ad(tmp_path / "twice.h5ad")
     assert (
-        "1 names of features of twice occur more than once"
+        "feature names of twice are not unique: 1 occur more than once"
         in run("check", tmp_path / "twice.h5ad", home / "b.h5ad", code=2).err
     )
 

@@ -66,7 +66,8 @@ def files(tmp_path_factory):
     io.write(rna, folder / "rna.h5ad")
     whole = anndata.concat([a, b, counts(50, 3)], label="donor", keys=["donor1", "donor2", "donor3"])
     whole.obs["cell_type"] = whole.obs["kind"]
-    whole.obs["run"] = whole.obs["donor"]
+    whole.obs["run"] = whole.obs["plate"] = whole.obs["donor"]
+    whole.obs["treatment"] = np.where(np.arange(whole.n_obs) % 3 == 0, "drug", "none")
     whole.var_names = ["CD3E", "CD19", *whole.var_names[2:]]
     whole.obs_names_make_unique()
     io.write(whole, folder / "cells.h5ad")

@@ -1,4 +1,5 @@
 import base64
+import csv
 import hashlib
 import html
 import json
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 
 from harmonicalign import AlignmentWarning, HarmonicAlignment, load
 from harmonicalign.adapters.report import layout, page, write_report
+from harmonicalign.adapters.report.comparison import Comparison
 from harmonicalign.adapters.report.encode import as_categories, as_numbers, as_places
 from harmonicalign.adapters.report.facts import collect
 from harmonicalign.adapters.verdict import (
@@ -33,6 +35,7 @@ from harmonicalign.adapters.verdict.subject import allot
 from harmonicalign.adapters.verdict.values import is_categorical
 from harmonicalign.datasets import load_digits_pair
 from harmonicalign.evidence.significance import Significance
+from harmonicalign.experiments import compare
 from harmonicalign.metrics import knn_label_agreement, mixing_entropy
 
 
@@ -527,6 +530,7 @@ SURE = [np.full(50, 0.95), np.full(50, 0.9)]
             "Aligned, with doubts",
         ),
         ([proof(1e-8)], [], [np.full(9, 0.4), np.full(9, 0.9)], "doubtful", "Aligned, with doubts"),
+        ([proof(1e-8)], [], [np.full(9, 0.72), np.full(9, 0.9)], "good", "Aligned"),
         ([Pair(0, 1, None, None)], [], SURE, "doubtful", "Not tested: whether they are aligned is open"),
         ([proof(1e-8), proof(0.7, 0.0)], [], SURE, "bad", "Not aligned: no better than chance"),
     ],
@@ -579,6 +583,14 @@ def test_lonely_rows_are_pointed_out():
     assert verdict.checks == [
         text for text in verdict.checks if text.startswith("10\u00a0% of the rows of other")
     ]
+
+
+def test_lonely_rows_of_many_datasets_are_one_point():
+    names = [f"d{i}" for i in range(10)]
+    confidence = [np.r_[np.full(90, 0.95), np.full(10, 0.2)] for _ in names]
+    verdict = judge(Evidence(names, [proof(1e-8)], None, [labelled(0.5, 0.9)], confidence))
+    (check,) = [text for text in verdict.checks if "confidence below" in text]
+    assert "rows of d4; 5 more have" in check
 
 
 def test_features_are_counted_without_a_contradiction():
@@ -704,3 +716,35 @@ def test_nothing_half_written_remains(facts, tmp_path, monkeypatch):
 def test_folders_are_made_and_odd_titles_are_no_problem(model, tmp_path):
     path = write_report(model, tmp_path / "deep" / "er" / "report.html", title="half \ud800 a pair")
     assert path.is_file()
+
+
+# --- other methods ------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_shown(model, pair, tmp_path):
+    labels = [pair.labels_x, pair.labels_y]
+    table = compare([pair.x, pair.y], labels, ["none", "harmonicalign"])
+    shown = collect(assess_subject(subject_of(model)), comparison=Comparison.of(table))["comparison"]
+    assert [row["method"] for row in shown["rows"]] == ["none", "harmonicalign"]
+    assert "columns" not in shown["columns"]
+    assert shown["rows"][1]["label_agreement"] == pytest.approx(table[1]["label_agreement"], rel=1e-3)
+    assert shown["rows"][0]["p"] is None
+    file = tmp_path / "methods.csv"
+    with file.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
+    assert Comparison.of(file).facts() == shown
+    page = write_report(model, tmp_path / "with.html", comparison=file).read_text()
+    assert '"method":"none"' in page
+
+
+def test_without_a_comparison_the_command_is_named(facts):
+    assert facts["comparison"]["rows"] == []
+    assert facts["comparison"]["command"].startswith("harmonicalign compare")
+
+
+@pytest.mark.parametrize("given", [[], [1], [{"name": "none"}], "nowhere.csv"])
+def test_what_is_no_comparison_is_refused(model, tmp_path, given):
+    with pytest.raises((ValueError, FileNotFoundError), match="comparison"):
+        write_report(model, tmp_path / "no.html", comparison=given)

@@ -15,6 +15,7 @@ __all__ = [
     "Array",
     "ArrayLike",
     "Bandwidth",
+    "Covariates",
     "Datasets",
     "FloatArray",
     "Labels",
@@ -55,6 +56,9 @@ Pair: TypeAlias = tuple[Array, Array]
 
 Labels: TypeAlias = ArrayLike | Sequence[object]
 """One label per row: text, numbers or truth values; None where a missing label is allowed."""
+
+Covariates: TypeAlias = Labels | Sequence[Labels] | Mapping[Any, Labels]
+"""One label per row of every dataset: a sequence for one matrix, else a list or dict of sequences."""
 
 RandomState: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 """Where random numbers come from: a seed, a generator of either kind, or None for a new one."""

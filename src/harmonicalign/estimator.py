@@ -15,6 +15,7 @@ from harmonicalign._typing import (
     Anchors,
     Array,
     Bandwidth,
+    Covariates,
     Datasets,
     Labels,
     MatrixLike,
@@ -215,6 +216,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         signals: Datasets | None = None,
         anchors: Anchors | None = None,
         links: MatrixLike | None = None,
+        covariates: Covariates | None = None,
         client: Client | str | None = None,
         landmark_rows: int | None = None,
         chunk_rows: int | None = None,
@@ -238,6 +240,10 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         links
             For two datasets whose signals differ: weights between the signals of the first and those of the
             second (genes to proteins, orthologues); 0 is no link. For more datasets, a dict by pair.
+        covariates
+            For "refined". A label per row, in the form of `X`, whose differences are to be kept (treatment):
+            the alignment is found on rows that hold the labels in equal shares in all datasets, and the
+            others follow. Refused where datasets share no label. Rows whose label is missing only follow.
         client
             A `distributed.Client`, or the address of a Dask scheduler, to fit there block by block; dask
             arrays are fitted so with Dask's own scheduler. The model is fitted on landmarks and places the
@@ -260,6 +266,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             "verbose": self.verbose,
         }
         if dask:
+            if covariates is not None:
+                raise ValueError("covariates are not used by a fit with Dask; drop them")
             lazy = parse_lazy(X, batch, signals, corresponding=links is None)
             mention_what_is_not_aligned(y, batch, len(lazy.keys))
             cluster = Cluster(client, landmark_rows, chunk_rows)
@@ -268,7 +276,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             known = links is None, anchors is not None
             inputs = parse_for(self, X, batch, signals, corresponding=known[0], paired=known[1])
             mention_what_is_not_aligned(y, batch, len(inputs.keys))
-            self.fitted_ = fit_alignment(inputs, parameters, **named)
+            self.fitted_ = fit_alignment(inputs, parameters, covariates=covariates, **named)
         return self
 
     def fit_transform(self, X: Datasets, y: object = None, **fit_params: Any) -> Any:

@@ -84,6 +84,7 @@ def embed(
     signals: Sequence[MatrixLike] | None = None,
     seed: int = 0,
     anchors: Any = None,
+    keys: Sequence[str] | None = None,
     **options: Any,
 ) -> Embedded:
     """Embed datasets by the method of that name.
@@ -101,6 +102,8 @@ def embed(
         Seed of the method.
     anchors
         For the default: rows known to match, from which signals are learned where none are given.
+    keys
+        Names of the datasets, for messages of our methods.
     **options
         Parameters of the method.
     """
@@ -115,7 +118,12 @@ def embed(
         )
         given = None if signals is None else list(signals)
         learned = anchors is not None and signals is None
-        model.fit(list(datasets), signals="anchors" if learned else given, anchors=anchors)
+        wanted: Any = "anchors" if learned else given
+        shape: Any = list(datasets)
+        if keys is not None:
+            shape = dict(zip(keys, datasets, strict=True))
+            wanted = dict(zip(keys, given, strict=True)) if given is not None else wanted
+        model.fit(shape, signals=wanted, anchors=anchors)
         return Embedded(model.embedding_, *spent(), model=model)
     shown = list(datasets if signals is None else signals)
     if method in ("magan", "harmony", "scanorama", "scvi"):

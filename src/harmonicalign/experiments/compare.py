@@ -175,7 +175,7 @@ def _chosen(methods: Sequence[str] | None) -> list[str]:
     given = ["harmonicalign" if name == "default" else name for name in methods]
     unknown = [name for name in given if name not in METHODS]
     if unknown:
-        raise ValueError(f"methods names {', '.join(unknown)}; there are {', '.join(METHODS)}")
+        raise ValueError(f"methods has {', '.join(map(repr, unknown))}; expected {', '.join(METHODS)}")
     return given
 
 
@@ -214,7 +214,7 @@ def _embedded(method: str, task: _Task) -> Embedded:
         if task.counts is None:
             raise ValueError("scVI needs counts, which not all datasets hold")
         return embed("scvi", task.counts, seed=task.seed)
-    return embed(METHODS[method], task.datasets, signals=task.signals, seed=task.seed)
+    return embed(METHODS[method], task.datasets, signals=task.signals, seed=task.seed, keys=task.keys)
 
 
 def _scores(places: Sequence[Array], task: _Task, chosen: Sequence[Array]) -> Row:

@@ -7,10 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from harmonicalign._progress import Progress
+from harmonicalign._typing import Covariates
 from harmonicalign.evidence.hub import signals_from_links
 from harmonicalign.evidence.known import signals_from_pairs
 from harmonicalign.fitted.alignment import FittedAlignment
-from harmonicalign.fitted.parameters import Parameters, anchor_pairs, links_by_number
+from harmonicalign.fitted.parameters import (
+    Parameters,
+    anchor_pairs,
+    balanced_landmarks,
+    links_by_number,
+)
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.parse import Inputs
 
@@ -23,6 +29,7 @@ def fit_alignment(
     *,
     anchors: Any = None,
     links: Any = None,
+    covariates: Covariates | None = None,
     signals_given: bool = False,
     seed: int = 0,
     verbose: bool = False,
@@ -37,6 +44,8 @@ def fit_alignment(
         How to align them.
     anchors, links
         Rows known to match; weights between signals that differ.
+    covariates
+        Labels of rows whose differences are kept.
     signals_given
         Whether the signals were given apart from the datasets.
     seed
@@ -46,6 +55,7 @@ def fit_alignment(
     """
     method = parameters.method_for(len(inputs.keys))
     pairs = anchor_pairs(anchors, parameters.method, inputs.keys, [d.shape[0] for d in inputs.datasets])
+    landmarks = balanced_landmarks(covariates, parameters, inputs, seed, paired=anchors is not None)
     learned = None
     if inputs.unshared:
         if parameters.metric != "euclidean":
@@ -65,7 +75,9 @@ def fit_alignment(
     progress = Progress(verbose)
     settings = parameters.settle(method, [d.shape for d in inputs.datasets])
     parameters.check_memory(method, settings, inputs.datasets, inputs.signals)
-    fit = parameters.fit_function(method, inputs.keys, settings, anchors=pairs, seed=seed, progress=progress)
+    fit = parameters.fit_function(
+        method, inputs.keys, settings, anchors=pairs, landmarks=landmarks, seed=seed, progress=progress
+    )
     model = fit(inputs.datasets, signals)
     embedding = tuple(model.coordinates())
     return FittedAlignment(

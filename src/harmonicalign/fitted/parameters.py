@@ -14,9 +14,10 @@ from scipy.sparse.csgraph import connected_components
 
 from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._progress import Progress
-from harmonicalign._typing import Array
+from harmonicalign._typing import Array, Covariates
 from harmonicalign.engines.devices import resolve as resolve_device
-from harmonicalign.inputs.parse import position_of
+from harmonicalign.inputs.covariates import balanced_rows, levels_of
+from harmonicalign.inputs.parse import Inputs, position_of
 from harmonicalign.inputs.settings import FitOptions, Settings, resolve
 from harmonicalign.inputs.validate import check_integer
 from harmonicalign.method import memory
@@ -26,7 +27,14 @@ from harmonicalign.method.fit import add_dataset, fit_refined
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.paper.model import PaperModel, fit_paper
 
-__all__ = ["N_COMPONENTS", "N_LANDMARKS", "Parameters", "anchor_pairs", "links_by_number"]
+__all__ = [
+    "N_COMPONENTS",
+    "N_LANDMARKS",
+    "Parameters",
+    "anchor_pairs",
+    "balanced_landmarks",
+    "links_by_number",
+]
 
 
 _CHOICES = {
@@ -190,14 +198,17 @@ class Parameters:
         settings: Settings,
         *,
         anchors: dict[tuple[int, int], Array],
+        landmarks: Sequence[Array] | None = None,
         seed: int,
         progress: Progress,
     ) -> Callable[[list[Any], list[Any]], PaperModel | RefinedModel]:
         """The fit as a function of datasets and signals alone, which can be sent to a worker."""
-        device = resolve_device(self.device)
+        device, kernel = resolve_device(self.device), self.kernel(method)
         common: dict[str, Any] = {
             "names": [f"dataset {key!r}" for key in keys],
-            "options": FitOptions(settings, self.kernel(method), self.first_band, seed, device, self.width),
+            "options": FitOptions(
+                settings, kernel, self.first_band, seed, device, self.width, landmarks=landmarks
+            ),
             "progress": progress,
         }
         if method == "paper":
@@ -300,6 +311,35 @@ def _mention_contradictions(
             AlignmentWarning,
             stacklevel=2,
         )
+
+
+def balanced_landmarks(
+    covariates: Covariates | None, parameters: Parameters, inputs: Inputs, seed: int, *, paired: bool
+) -> list[Array] | None:
+    """Rows that hold the levels of a covariate in equal shares; refused where they would not be used.
+
+    Parameters
+    ----------
+    covariates
+        As users give them, or None.
+    parameters
+        How to align.
+    inputs
+        The datasets.
+    seed
+        Random seed.
+    paired
+        Whether rows are known to match.
+    """
+    if covariates is None:
+        return None
+    if parameters.method == "paper":
+        raise ValueError("covariates serve method='refined' and are not used by method='paper'; drop one")
+    if paired:
+        raise ValueError("covariates choose the rows that are compared, and so do anchors; drop one of them")
+    if len(inputs.keys) == 1:
+        raise ValueError("covariates keep differences within several datasets, but there is one; drop them")
+    return balanced_rows(levels_of(covariates, inputs), parameters.n_landmarks, seed, inputs.keys)
 
 
 def links_by_number(links: Mapping[Any, Any], keys: list[Any]) -> dict[tuple[int, int], Any]:

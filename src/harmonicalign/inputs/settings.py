@@ -59,6 +59,8 @@ class FitOptions:
         Maximum number of aligned coordinates.
     own_columns
         Whether the signals are the columns of the datasets.
+    landmarks
+        Rows of every dataset on which the alignment is found; None lets the fit choose.
     """
 
     settings: Settings
@@ -68,6 +70,7 @@ class FitOptions:
     device: Any = "cpu"
     n_components: int = 50
     own_columns: bool = True
+    landmarks: Sequence[Any] | None = None
 
 
 class AutoRules(Protocol):

@@ -190,8 +190,12 @@ def _describe(
     """One dataset: reduction, principal components, landmarks, and its `Side`."""
     settings, seed = options.settings, options.seed
     reduction, components = reduce_rows(data, settings.n_pca[i], seed)
-    chosen = _landmarks(len(components), n_landmarks, must, np.random.default_rng([seed, i]))
-    graph = kernel_graph(components[chosen], n_neighbors=settings.n_neighbors[i], **options.kernel)
+    if options.landmarks is None:
+        chosen = _landmarks(len(components), n_landmarks, must, np.random.default_rng([seed, i]))
+    else:
+        chosen = np.asarray(options.landmarks[i])
+    n_neighbors = min(settings.n_neighbors[i], len(chosen) - 1)
+    graph = kernel_graph(components[chosen], n_neighbors=n_neighbors, **options.kernel)
     with warnings.catch_warnings():
         # Separate clusters are common in real data, and this method can handle them.
         warnings.simplefilter("ignore", DisconnectedGraphWarning)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from harmonicalign._version import __version__
+from harmonicalign.adapters.cli._groups import flat
 from harmonicalign.adapters.cli._options import Command, Group
 from harmonicalign.adapters.cli._session import EXIT_CODES
 from harmonicalign.adapters.cli.align import align
@@ -38,6 +40,7 @@ _EXAMPLES = {
     "align": [
         "harmonicalign align ref.h5ad query.h5ad",
         "harmonicalign align cells.h5ad --batch-key donor --labels cell_type --out aligned.h5ad",
+        "harmonicalign align cells.h5ad --batch-key plate --covariate treatment",
         "harmonicalign align day1.fcs day2.fcs --arcsinh 5 --out aligned.parquet",
         "harmonicalign align rna=rna.h5ad protein=adt.csv.gz --links genes_to_proteins.csv",
         "harmonicalign align counts.h5ad log.h5ad --normalize counts --strict",
@@ -110,9 +113,16 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "reproduce": reproduce,
 }
 
+
+def _flowing(text: str) -> str:
+    """Paragraphs without the line breaks of the source, which would stay in the middle of lines."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
 for _name, _command in _COMMANDS.items():
     _examples = _paragraphs("Examples", _EXAMPLES[_name])
-    app.command(_name, cls=Command, epilog=f"{_examples}\n\n{_CODES}")(_command)
+    _help = _flowing(inspect.getdoc(_command) or "")
+    app.command(_name, cls=Command, help=_help, epilog=f"{_examples}\n\n{_CODES}")(flat(_command))
 
 
 def _version(wanted: bool) -> None:

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harmonicalign.adapters.cli._inputs import Source, dataset_names, parameters, plain_names, read_table
+from harmonicalign.adapters.cli._groups import Fitting, Reading
+from harmonicalign.adapters.cli._inputs import (
+    Source,
+    check_entry,
+    dataset_names,
+    parameters,
+    plain_names,
+    read_table,
+)
 from harmonicalign.adapters.cli._preflight import Preflight, examine, normalized_layer
 from harmonicalign.adapters.cli._results import is_annotated
 from harmonicalign.adapters.cli._session import Session
@@ -30,12 +38,18 @@ class Fit:
     peaks: str | None = None
     genes: Path | None = None
     anchors: str | None = None
+    covariates: Sequence[str] | None = None
     key_added: str = "harmonic"
     device: str | None = None
     seed: int = 0
     method: str = "refined"
     params: Sequence[str] | None = None
     arcsinh: float | None = None
+
+    @classmethod
+    def of(cls, reading: Reading, fitting: Fitting, **more: Any) -> Fit:
+        """From the groups of options that commands share, and further options."""
+        return cls(batch_key=reading.batch_key, arcsinh=reading.arcsinh, **vars(fitting), **more)
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `harmonicalign.scverse.align`, checked before anything is read."""
@@ -47,23 +61,30 @@ class Fit:
             **parameters(self.params, self.method),
         }
         if self.n_vars is not None:
-            if self.n_vars != "all" and not self.n_vars.isdigit():
-                raise ValueError(f"--n-vars is {self.n_vars!r}; expected a whole number or 'all'")
-            out["n_vars"] = self.n_vars if self.n_vars == "all" else int(self.n_vars)
+            out["n_vars"] = self._n_vars()
         if self.links is not None:
             out["links"] = read_table(self.links, "--links")
         if self.genes is not None and not self.genes.exists():
             raise FileNotFoundError(f"--genes: {self.genes} does not exist")
-        for name, value in (("peaks", self.peaks), ("genes", self.genes), ("anchors", self.anchors)):
-            if value is not None:
-                out[name] = value
+        for name in ("peaks", "genes", "anchors", "covariates"):
+            if getattr(self, name) is not None:
+                out[name] = getattr(self, name)
         if self.device is not None:
             resolve(self.device)
             out["device"] = self.device
         return out
 
+    def _n_vars(self) -> int | str | None:
+        if self.n_vars is None or self.n_vars == "all":
+            return self.n_vars
+        if not self.n_vars.isdigit():
+            raise ValueError(f"--n-vars is {self.n_vars!r}; expected a whole number or 'all'")
+        return int(self.n_vars)
+
     def preflight(self, data: Any, inputs: Sequence[Source]) -> Preflight:
         """What the data hold, and what will be done with them."""
+        check_entry(data, "layers", self.layer, "--layer")
+        check_entry(data, "obsm", self.use_rep, "--use-rep")
         names = dataset_names(data, self.batch_key, self.key_added)
         plain = names if self.arcsinh is not None else plain_names(inputs, names)
         return examine(
@@ -74,6 +95,7 @@ class Fit:
             linked=self.links is not None or self.peaks is not None,
             plain=plain,
             anchored=self.anchors is not None,
+            n_vars=self._n_vars(),
         )
 
     def say_preflight(self, run: Session, data: Any, inputs: Sequence[Source]) -> Preflight:
@@ -84,6 +106,8 @@ class Fit:
             run.remark(text)
         for text in seen.warnings:
             run.warn(text)
+        if seen.problems:
+            raise ValueError("; ".join(seen.problems))
         return seen
 
     def run(self, run: Session, data: Any, options: dict[str, Any], inputs: Sequence[Source]) -> Any:

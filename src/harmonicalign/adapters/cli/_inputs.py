@@ -17,6 +17,8 @@ __all__ = [
     "Source",
     "by_batch",
     "check_column",
+    "check_entry",
+    "check_features",
     "check_names",
     "dataset_names",
     "load",
@@ -171,6 +173,8 @@ def load(
             f"one input needs --batch-key, the column of obs that identifies its datasets "
             f"({inputs[0].path} has {columns}); or give two or more inputs"
         )
+    if batch_key is not None:
+        check_column(only, batch_key, "--batch-key")
     return only
 
 
@@ -216,14 +220,40 @@ def _name_by(run: Session, data: dict[str, Any], column: str) -> None:
         part.var_names = [str(v) for v in values]
 
 
+def _parts(data: Any) -> dict[str, Any]:
+    """Every AnnData of the data, by name."""
+    if isinstance(data, dict):
+        return data
+    return dict(data.mod) if hasattr(data, "mod") else {"the input": data}
+
+
 def check_column(data: Any, column: str | None, option: str) -> None:
     """Check early that a column of obs exists."""
     from harmonicalign.adapters.scverse._data import unknown
 
-    parts = data.values() if isinstance(data, dict) else data.mod.values() if hasattr(data, "mod") else [data]
-    columns = dict.fromkeys(str(c) for part in parts for c in part.obs.columns)
+    columns = dict.fromkeys(str(c) for part in _parts(data).values() for c in part.obs.columns)
     if column is not None and column not in columns:
         raise unknown(f"{option}: obs", column, columns)
+
+
+def check_entry(data: Any, slot: str, entry: str | None, option: str) -> None:
+    """Check early that every dataset has an entry of obs, obsm or layers."""
+    from harmonicalign.adapters.scverse._data import unknown
+
+    for name, part in _parts(data).items():
+        if entry is not None and entry not in getattr(part, slot):
+            raise unknown(f"{option}: {slot} of {name}", entry, getattr(part, slot).keys())
+
+
+def check_features(data: Any, features: Sequence[str] | None) -> None:
+    """Check early that the features named by ``--var`` exist, before anything is aligned for them."""
+    from harmonicalign.adapters.scverse._data import unknown
+
+    known = {str(name) for part in _parts(data).values() for name in part.var_names}
+    known |= {name.partition(":")[2] for name in known if ":" in name}  # MuData puts the modality first
+    for feature in features or ():
+        if feature not in known:
+            raise unknown("--var: the data", feature, sorted(known))
 
 
 def dataset_names(data: Any, batch_key: str | None, alignment: str) -> list[str]:

@@ -15,6 +15,7 @@ __all__ = [
     "Backed",
     "BatchKey",
     "Command",
+    "Covariates",
     "Debug",
     "Device",
     "Engine",
@@ -83,6 +84,7 @@ def _normalizations() -> list[str]:
 Files = Annotated[
     list[str],
     typer.Argument(
+        metavar="FILES",
         help="Inputs as for align; with --model the aligned data that align wrote beside it.",
     ),
 ]
@@ -202,6 +204,15 @@ Anchors = Annotated[
         rich_help_panel=_FIT,
     ),
 ]
+Covariates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--covariate",
+        metavar="COLUMN",
+        help="Column of obs whose differences are to be kept, such as a treatment; may be repeated.",
+        rich_help_panel=_FIT,
+    ),
+]
 KeyAdded = Annotated[
     str,
     typer.Option(
@@ -242,6 +253,7 @@ Engine = Annotated[
     str,
     typer.Option(
         "--engine",
+        metavar="NAME",
         help="'memory', or 'dask' for zarr and h5ad files larger than memory, read and written in blocks.",
         autocompletion=_engines,
         rich_help_panel=_FIT,

@@ -73,6 +73,7 @@ def examine(
     linked: bool = False,
     plain: Sequence[str] = (),
     anchored: bool = False,
+    n_vars: int | str | None = None,
 ) -> Preflight:
     """Look at some rows of every dataset.
 
@@ -92,6 +93,8 @@ def examine(
         Datasets whose whole numbers are not counts of molecules (images, cytometry).
     anchored
         Whether cells of the same name are taken as the same.
+    n_vars
+        What ``--n-vars`` says.
     """
     parts = split(data, batch_key)
     datasets = [about_part(part, layer) for part in parts.parts]
@@ -101,7 +104,7 @@ def examine(
     out = Preflight(datasets, shared, chosen)
     _say_normalization(out, normalize)
     _say_units(out)
-    _say_names(out, parts, names, linked)
+    _say_names(out, parts, names, linked or (anchored and not shared), n_vars)
     _say_rows(out, parts, anchored)
     return out
 
@@ -186,22 +189,24 @@ def _say_units(out: Preflight) -> None:
             out.problems.append(f"{about.name} contains NaN or infinity; drop or impute those values first")
 
 
-def _say_names(out: Preflight, parts: Parts, names: Sequence[set[str]], linked: bool) -> None:
-    """Features: shared, repeated, under another name."""
+def _say_names(
+    out: Preflight, parts: Parts, names: Sequence[set[str]], told: bool, n_vars: int | str | None
+) -> None:
+    """Features: shared, repeated, under another name; `told`: names need not say which correspond."""
     repeated = [a for a in out.datasets if a.repeated_features]
     for about in {(a.features, a.repeated_features): a for a in repeated}.values():
-        where = "the features" if parts.form == "batches" else f"features of {about.name}"
-        said = f"{about.repeated_features} names of {where} occur more than once"
+        whose = "" if parts.form == "batches" else f" of {about.name}"
+        said = f"feature names{whose} are not unique: {about.repeated_features} occur more than once"
         if parts.form == "batches":
             out.warnings.append(said)
         else:
             out.problems.append(f"{said}; make them unique, or match by another column with --var-key")
-    if linked or parts.form == "batches":
+    if told or parts.form == "batches":
         return
     least = min(a.features for a in out.datasets)
     if not out.shared:
         out.problems.append(
-            f"no feature name is shared by all datasets{_by_column(parts, names)}; "
+            f"no feature name is shared by all datasets{_by_column(parts, names) or _examples(parts)}; "
             "rename features, or say which correspond with --links, or with --peaks and --genes"
         )
     elif 2 * out.shared < least:
@@ -210,9 +215,23 @@ def _say_names(out: Preflight, parts: Parts, names: Sequence[set[str]], linked: 
             f"{_by_column(parts, names)}"
         )
     if out.shared:
-        compared = out.shared if out.shared <= _MANY else N_VARS
-        most = "" if out.shared <= _MANY else ", the most variable (or those marked as highly variable)"
-        out.plan.append(f"{compared:,} of {out.shared:,} shared features are compared{most}")
+        out.plan.append(_compared(out.shared, parts, n_vars))
+
+
+def _compared(shared: int, parts: Parts, n_vars: int | str | None) -> str:
+    """Which of the shared features `align` will use."""
+    if n_vars is None and all("highly_variable" in part.adata.var for part in parts.parts):
+        return f"those of {shared:,} shared features that are marked as highly variable are compared"
+    wanted = shared if n_vars == "all" else int(n_vars or (N_VARS if shared > _MANY else shared))
+    if wanted >= shared:
+        return f"{shared:,} of {shared:,} shared features are compared"
+    return f"{wanted:,} of {shared:,} shared features are compared, the most variable (--n-vars changes that)"
+
+
+def _examples(parts: Parts) -> str:
+    """A few names of every dataset."""
+    listed = [f"{part.key}: {', '.join(part.names[:3])}, …" for part in parts.parts[:4]]
+    return f" ({'; '.join(listed)})"
 
 
 def _by_column(parts: Parts, names: Sequence[set[str]]) -> str:

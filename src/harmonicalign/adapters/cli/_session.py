@@ -44,10 +44,20 @@ _TERMS = (
     (r"normalize=True", "--normalize all"),
     (r"device='auto'", "--device auto"),
     (r"anchors='obs_names'", "--anchors obs_names"),
+    (r"^covariates:", "--covariate:"),
+    (r"leave covariates out", "leave --covariate out"),
     (r"set its var_names to that column", "match by it with --var-key"),
     (r"call var_names_make_unique\(\) first", "make them unique, or match by another column with --var-key"),
     (r"(?<![\w\-\[.])(batch_key|use_rep|n_vars|key_added)\b", lambda m: "--" + m[1].replace("_", "-")),
-    (r"^methods names\b", "--method names"),
+    (r"^methods has\b", "--method is"),
+    (r"say which do by links, or by peaks and genes", "match by another column with --var-key, or say which "
+     "correspond by --links, or by --peaks and --genes"),
+    (r"n_vars changes that", "--n-vars changes that"),
+    (r"variables=\[…\]", "--var"),
+    (r"\b(\w+)=(\S+) serves method='(\w+)' and is not used by method='(\w+)'; drop \w+, or use method=\S+",
+     r"--param \1=\2 is for --method \3 and is not used by --method \4; drop it"),
+    (r"^comparison\b", "--comparison"),
+    (r"^key ('[^']*') is taken", r"--name: \1 is taken"),
     (r"^(method|device|links|peaks|genes|anchors|layer|normalize)"
      r"(?= is\b| must be\b|:| needs\b| joins\b| names\b| expects\b)", r"--\1"),
     (r"^([a-z]+(?:_[a-z]+)+)(?= is\b| must be\b)", r"--param \1"),
@@ -59,6 +69,9 @@ _SAID_BY_VERDICT = re.compile(
     r"|go opposite ways"
 )
 """Warnings of a fit whose content the verdict tells in its own words; it repeats all others."""
+
+_SAID_BY_PREFLIGHT = re.compile(r"the %d most variable of %d variables are used|%d of %d variables are used")
+"""Messages of `align` whose content the preflight tells before it."""
 
 _INPUT_CHECKS = ("harmonicalign", "sklearn.utils")
 """Errors raised in these modules are input errors; all others are internal."""
@@ -259,10 +272,10 @@ class _Listener(logging.Handler):
         elif (
             record.levelno >= logging.INFO
             and not self.run.quiet
-            and (self.run.debug or record.module != "settings")
+            and (self.run.debug or not (record.module == "settings" or _SAID_BY_PREFLIGHT.match(record.msg)))
         ):
             # Settings are many and stand in the report.
-            self.run.stages.note(Text(record.getMessage(), style="dim"))
+            self.run.stages.note(Text(_in_terms_of_options(record.getMessage()), style="dim"))
 
 
 def plain(value: Any) -> Any:

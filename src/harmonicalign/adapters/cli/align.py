@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +12,8 @@ import typer
 from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit
-from harmonicalign.adapters.cli._inputs import Source, check_column, load, reading_plan, sources
+from harmonicalign.adapters.cli._groups import FITTING, READING, RUNNING, Fitting, Reading, Running
+from harmonicalign.adapters.cli._inputs import Source, check_column, check_entry, load, reading_plan, sources
 from harmonicalign.adapters.cli._lazy import align_lazily, check_engine
 from harmonicalign.adapters.cli._results import (
     Writing,
@@ -22,9 +24,10 @@ from harmonicalign.adapters.cli._results import (
     keeps_everything,
     labels_by_key,
 )
-from harmonicalign.adapters.cli._session import Session, session
+from harmonicalign.adapters.cli._session import Session
 from harmonicalign.adapters.cli._verdict import assessed, conclude, named, say_files, say_scores
 from harmonicalign.adapters.report import write_assessment
+from harmonicalign.adapters.report.comparison import Comparison
 from harmonicalign.adapters.scverse._uses import same_rows
 
 __all__ = ["align", "linked_names"]
@@ -32,7 +35,8 @@ __all__ = ["align", "linked_names"]
 
 def align(
     files: Annotated[
-        list[str], typer.Argument(help="Two or more inputs, or one with --batch-key, or one h5mu.")
+        list[str],
+        typer.Argument(metavar="FILES", help="Two or more inputs, or one with --batch-key, or one h5mu."),
     ],
     out: Annotated[
         Path | None,
@@ -56,33 +60,17 @@ def align(
         str | None,
         typer.Option("--labels", "-l", metavar="COLUMN", help="Column of obs to score and colour by."),
     ] = None,
-    batch_key: options.BatchKey = None,
-    var_key: options.VarKey = None,
     backed: options.Backed = False,
-    obs: options.ObsColumns = None,
-    transpose: options.Transpose = False,
-    arcsinh: options.Arcsinh = None,
-    use_rep: options.UseRep = None,
-    layer: options.Layer = None,
-    n_vars: options.NVars = None,
-    normalize: options.Normalize = None,
+    reading: Reading = READING,
     links: options.Links = None,
     peaks: options.Peaks = None,
     genes: options.Genes = None,
     anchors: options.Anchors = None,
-    key_added: options.KeyAdded = "harmonic",
-    method: options.Method = "refined",
-    params: options.Params = None,
-    device: options.Device = None,
+    covariates: options.Covariates = None,
+    fitting: Fitting = FITTING,
     engine: options.Engine = "memory",
     scheduler: options.Scheduler = None,
-    seed: options.Seed = 0,
-    force: options.Force = False,
-    overwrite_input: options.OverwriteInput = False,
-    strict: options.Strict = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    running: Running = RUNNING,
 ) -> None:
     r"""Align datasets; write them with aligned coordinates, a report and, if asked, the model.
 
@@ -90,41 +78,29 @@ def align(
     obsm\["X_harmonic"], and scanpy uses neighbors_key="harmonic". With --engine dask, files larger than
     memory are read in blocks, and a zarr store gets the coordinates of every dataset under its name.
     """
-    with session("align", quiet=quiet, as_json=as_json, debug=debug) as run:
-        fit = Fit(
-            batch_key=batch_key,
-            use_rep=use_rep,
-            layer=layer,
-            n_vars=n_vars,
-            normalize=normalize,
-            links=links,
-            peaks=peaks,
-            genes=genes,
-            anchors=anchors,
-            key_added=key_added,
-            device=device,
-            seed=seed,
-            method=method,
-            params=params,
-            arcsinh=arcsinh,
+    with running.session("align") as run:
+        fit = Fit.of(
+            reading, fitting, links=links, peaks=peaks, genes=genes, anchors=anchors, covariates=covariates
         )
+        key_added, force = fit.key_added, running.force
         inputs = sources(files)
         check_engine(engine, scheduler)
         if engine == "dask":
             unused = {
-                "--batch-key": batch_key,
+                "--batch-key": reading.batch_key,
                 "--report": report,
                 "--labels": labels,
-                "--obs": obs,
-                "--transpose": transpose,
-                "--arcsinh": arcsinh,
-                "--n-vars": n_vars,
-                "--normalize": normalize,
+                "--obs": reading.obs,
+                "--transpose": reading.transpose,
+                "--arcsinh": reading.arcsinh,
+                "--n-vars": fitting.n_vars,
+                "--normalize": fitting.normalize,
                 "--links": links,
                 "--peaks": peaks,
                 "--genes": genes,
                 "--anchors": anchors,
-                "--strict": strict,
+                "--covariate": covariates,
+                "--strict": running.strict,
             }
             align_lazily(
                 run,
@@ -144,20 +120,13 @@ def align(
             {"model": (".npz",), "report": (".html", ".htm")},
             force,
             [*(s.path for s in inputs), links, genes],
-            overwrite_input,
+            running.overwrite_input,
         )
         run.stages.expect([*reading_plan(inputs), ("verdict", 1.0), *[("writing", 1.0)] * len(files_out)])
-        data = load(
-            run,
-            inputs,
-            batch_key=batch_key,
-            backed=backed,
-            obs=obs,
-            transpose=transpose,
-            arcsinh=arcsinh,
-            var_key=var_key,
-        )
+        data = load(run, inputs, **vars(reading), backed=backed)
         check_column(data, labels, "--labels")
+        for column in covariates or ():
+            check_entry(data, "obs", column, "--covariate")
         model = fit.run(run, data, chosen, inputs)
         known = None if labels is None else labels_by_key(data, model, key_added, labels)
         assessment = assessed(run, model, known, labels or "", linked_names(data, key_added))
@@ -171,8 +140,9 @@ def align(
                     model.save(file)
             if "report" in files_out:
                 with results.to("report") as file:
-                    write_assessment(assessment, file, force=True)
-        _tell(run, assessment, files_out, same_rows(data, model, key_added), strict)
+                    others = Comparison(command=_compare_command(files, reading, labels))
+                    write_assessment(assessment, file, comparison=others, force=True)
+        _tell(run, assessment, files_out, same_rows(data, model, key_added), running.strict)
 
 
 def _targets(
@@ -188,6 +158,14 @@ def _targets(
         )
     targets = {"out": out, "model": model, "report": None if no_report else report or beside(out, ".html")}
     return {name: path for name, path in targets.items() if path is not None}
+
+
+def _compare_command(files: Sequence[str], reading: Reading, labels: str | None) -> str:
+    """The command that compares other methods on the same data."""
+    given = {"--batch-key": reading.batch_key, "--var-key": reading.var_key, "--labels": labels}
+    words = ["harmonicalign", "compare", *files]
+    words += [word for name, value in given.items() if value is not None for word in (name, value)]
+    return shlex.join([*words, "--out", "methods.csv", "--picture", "methods.png"])
 
 
 def linked_names(data: Any, alignment: str) -> list[list[str]] | None:

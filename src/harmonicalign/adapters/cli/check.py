@@ -10,6 +10,7 @@ import typer
 from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit
+from harmonicalign.adapters.cli._groups import READING, Reading
 from harmonicalign.adapters.cli._inputs import load, reading_plan, sources
 from harmonicalign.adapters.cli._preflight import Preflight
 from harmonicalign.adapters.cli._session import BAD_INPUT, Session, session
@@ -27,13 +28,11 @@ _BYTES_PER_VALUE, _BASE_BYTES = 8, 4e8
 def check(
     files: Annotated[
         list[str],
-        typer.Argument(help="Inputs as for align: two or more, or one with --batch-key, or one h5mu."),
+        typer.Argument(
+            metavar="FILES", help="Inputs as for align: two or more, or one with --batch-key, or one h5mu."
+        ),
     ],
-    batch_key: options.BatchKey = None,
-    var_key: options.VarKey = None,
-    obs: options.ObsColumns = None,
-    transpose: options.Transpose = False,
-    arcsinh: options.Arcsinh = None,
+    reading: Reading = READING,
     layer: options.Layer = None,
     normalize: options.Normalize = None,
     links: options.Links = None,
@@ -49,13 +48,12 @@ def check(
     same name; time and memory. The exit code is 2 if align would refuse them.
     """
     with session("check", quiet=quiet, as_json=as_json, debug=debug) as run:
-        fit = Fit(batch_key=batch_key, layer=layer, normalize=normalize, links=links, peaks=peaks,
-                  anchors=anchors, arcsinh=arcsinh)  # fmt: skip
+        fit = Fit(batch_key=reading.batch_key, arcsinh=reading.arcsinh, layer=layer, normalize=normalize,
+                  links=links, peaks=peaks, anchors=anchors)  # fmt: skip
         inputs = sources(files)
         run.stages.expect(reading_plan(inputs))
         # A matrix that is not transformed need not be read as a whole.
-        data = load(run, inputs, batch_key=batch_key, backed=arcsinh is None, obs=obs, transpose=transpose,
-                    arcsinh=arcsinh, var_key=var_key)  # fmt: skip
+        data = load(run, inputs, **vars(reading), backed=reading.arcsinh is None)
         seen = fit.preflight(data, inputs)
         rows = sum(about.rows for about in seen.datasets)
         seconds, memory = _cost(seen, [source.path for source in inputs])

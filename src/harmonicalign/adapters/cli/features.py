@@ -12,8 +12,10 @@ import typer
 from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit, aligned
+from harmonicalign.adapters.cli._groups import FITTING, READING, RUNNING, Fitting, Reading, Running
 from harmonicalign.adapters.cli._inputs import (
     Source,
+    check_features,
     check_names,
     dataset_names,
     load,
@@ -21,7 +23,7 @@ from harmonicalign.adapters.cli._inputs import (
     sources,
 )
 from harmonicalign.adapters.cli._results import Writing, beside, check_targets, joined, keeps_everything
-from harmonicalign.adapters.cli._session import Session, session
+from harmonicalign.adapters.cli._session import Session
 from harmonicalign.adapters.cli._verdict import assessed, conclude, say_files
 
 __all__ = ["correct", "denoise", "impute"]
@@ -43,48 +45,28 @@ def correct(
         typer.Option("--reference", "-r", metavar="NAME", help="Reference dataset; default the largest."),
     ] = None,
     model_file: options.ModelIn = None,
-    batch_key: options.BatchKey = None,
-    var_key: options.VarKey = None,
-    obs: options.ObsColumns = None,
-    transpose: options.Transpose = False,
-    arcsinh: options.Arcsinh = None,
-    use_rep: options.UseRep = None,
-    layer: options.Layer = None,
-    n_vars: options.NVars = None,
-    normalize: options.Normalize = None,
-    key_added: options.KeyAdded = "harmonic",
-    method: options.Method = "refined",
-    params: options.Params = None,
-    device: options.Device = None,
-    seed: options.Seed = 0,
-    force: options.Force = False,
-    overwrite_input: options.OverwriteInput = False,
-    strict: options.Strict = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    reading: Reading = READING,
+    fitting: Fitting = FITTING,
+    running: Running = RUNNING,
 ) -> None:
     r"""Correct the features of all datasets to match a reference dataset, in original units.
 
     h5ad and zarr get them in layers\["harmonic_corrected"] beside the original data; other formats hold
     the corrected features alone.
     """
-    with session("correct", quiet=quiet, as_json=as_json, debug=debug) as run:
-        fit = Fit(batch_key=batch_key, use_rep=use_rep, layer=layer, n_vars=n_vars, normalize=normalize,
-                  key_added=key_added, device=device, seed=seed, method=method, params=params,
-                  arcsinh=arcsinh)  # fmt: skip
-        inputs, out = _places(run, files, out, ".corrected.h5ad", model_file, force, overwrite_input)
-        data = load(run, inputs, batch_key=batch_key, obs=obs, transpose=transpose, arcsinh=arcsinh,
-                    alignment=key_added if model_file else None, var_key=var_key)  # fmt: skip
-        check_names([reference], dataset_names(data, batch_key, key_added), "--reference")
+    with running.session("correct") as run:
+        fit = Fit.of(reading, fitting)
+        inputs, out = _places(run, files, out, ".corrected.h5ad", model_file, running)
+        data = load(run, inputs, **vars(reading), alignment=fit.key_added if model_file else None)
+        check_names([reference], dataset_names(data, fit.batch_key, fit.key_added), "--reference")
         data, model = aligned(run, fit, data, inputs, model_file)
         from harmonicalign.adapters import scverse
 
         added = "harmonic_corrected"
         with run.stages.stage("correction"):
-            scverse.correct(data, model, reference=reference, layer_added=added, alignment=key_added)
-        _write_layer(run, data, model, out, key_added, added, force)
-        _tell(run, model, out, strict)
+            scverse.correct(data, model, reference=reference, layer_added=added, alignment=fit.key_added)
+        _write_layer(run, data, model, out, fit.key_added, added, running.force)
+        _tell(run, model, out, running.strict)
 
 
 def denoise(
@@ -99,26 +81,9 @@ def denoise(
         typer.Option("--steps", metavar="NUMBER", min=1, help="Steps of the diffusion; chosen by default."),
     ] = None,
     model_file: options.ModelIn = None,
-    batch_key: options.BatchKey = None,
-    var_key: options.VarKey = None,
-    obs: options.ObsColumns = None,
-    transpose: options.Transpose = False,
-    arcsinh: options.Arcsinh = None,
-    use_rep: options.UseRep = None,
-    layer: options.Layer = None,
-    n_vars: options.NVars = None,
-    normalize: options.Normalize = None,
-    key_added: options.KeyAdded = "harmonic",
-    method: options.Method = "refined",
-    params: options.Params = None,
-    device: options.Device = None,
-    seed: options.Seed = 0,
-    force: options.Force = False,
-    overwrite_input: options.OverwriteInput = False,
-    strict: options.Strict = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    reading: Reading = READING,
+    fitting: Fitting = FITTING,
+    running: Running = RUNNING,
 ) -> None:
     r"""Smooth features by diffusion over the rows of all datasets.
 
@@ -126,28 +91,26 @@ def denoise(
     original data (dense, so name some where there are many), other formats hold them alone. With --var the
     file holds those features alone.
     """
-    with session("denoise", quiet=quiet, as_json=as_json, debug=debug) as run:
-        fit = Fit(batch_key=batch_key, use_rep=use_rep, layer=layer, n_vars=n_vars, normalize=normalize,
-                  key_added=key_added, device=device, seed=seed, method=method, params=params,
-                  arcsinh=arcsinh)  # fmt: skip
-        inputs, out = _places(run, files, out, ".denoised.h5ad", model_file, force, overwrite_input)
-        data = load(run, inputs, batch_key=batch_key, obs=obs, transpose=transpose, arcsinh=arcsinh,
-                    alignment=key_added if model_file else None, var_key=var_key)  # fmt: skip
+    with running.session("denoise") as run:
+        fit = Fit.of(reading, fitting)
+        inputs, out = _places(run, files, out, ".denoised.h5ad", model_file, running)
+        data = load(run, inputs, **vars(reading), alignment=fit.key_added if model_file else None)
+        check_features(data, variables)
         data, model = aligned(run, fit, data, inputs, model_file)
         from harmonicalign.adapters import scverse
 
         added = "harmonic_denoised"
         with run.stages.stage("smoothing"):
             found = scverse.denoise(
-                data, model, variables, t=steps or "auto", key_added=added, alignment=key_added
+                data, model, variables, t=steps or "auto", key_added=added, alignment=fit.key_added
             )
             t = next(iter(found.values())).t
         if variables:
-            _write_table(run, data, out, key_added, added, force)
+            _write_table(run, data, out, fit.key_added, added, running.force)
         else:
-            _write_layer(run, data, model, out, key_added, added, force)
+            _write_layer(run, data, model, out, fit.key_added, added, running.force)
         run.say(f"{t} step{'s' if t > 1 else ''} of diffusion")
-        _tell(run, model, out, strict, steps=t)
+        _tell(run, model, out, running.strict, steps=t)
 
 
 def impute(
@@ -173,27 +136,10 @@ def impute(
         typer.Option("--out", "-o", metavar="FILE", help="Default: FIRST.imputed.h5ad."),
     ] = None,
     model_file: options.ModelIn = None,
-    batch_key: options.BatchKey = None,
-    var_key: options.VarKey = None,
-    obs: options.ObsColumns = None,
-    transpose: options.Transpose = False,
-    arcsinh: options.Arcsinh = None,
-    use_rep: options.UseRep = None,
-    layer: options.Layer = None,
-    n_vars: options.NVars = None,
-    normalize: options.Normalize = None,
+    reading: Reading = READING,
     links: options.Links = None,
-    key_added: options.KeyAdded = "harmonic",
-    method: options.Method = "refined",
-    params: options.Params = None,
-    device: options.Device = None,
-    seed: options.Seed = 0,
-    force: options.Force = False,
-    overwrite_input: options.OverwriteInput = False,
-    strict: options.Strict = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    fitting: Fitting = FITTING,
+    running: Running = RUNNING,
 ) -> None:
     r"""Predict features that a dataset lacks from another dataset that has them.
 
@@ -202,16 +148,14 @@ def impute(
     feature is predicted within the source. Pass the inputs of align, not the joined file that it wrote, which
     keeps shared features only.
     """
-    with session("impute", quiet=quiet, as_json=as_json, debug=debug) as run:
-        fit = Fit(batch_key=batch_key, use_rep=use_rep, layer=layer, n_vars=n_vars, normalize=normalize,
-                  links=links, key_added=key_added, device=device, seed=seed, method=method, params=params,
-                  arcsinh=arcsinh)  # fmt: skip
-        inputs, out = _places(run, files, out, ".imputed.h5ad", model_file, force, overwrite_input)
-        data = load(run, inputs, batch_key=batch_key, obs=obs, transpose=transpose, arcsinh=arcsinh,
-                    alignment=key_added if model_file else None, var_key=var_key)  # fmt: skip
-        names = dataset_names(data, batch_key, key_added)
+    with running.session("impute") as run:
+        fit = Fit.of(reading, fitting, links=links)
+        inputs, out = _places(run, files, out, ".imputed.h5ad", model_file, running)
+        data = load(run, inputs, **vars(reading), alignment=fit.key_added if model_file else None)
+        names = dataset_names(data, fit.batch_key, fit.key_added)
         check_names([source], names, "--source")
         check_names([target], names, "--target")
+        check_features(data, variables)
         data, model = aligned(run, fit, data, inputs, model_file)
         from harmonicalign.adapters import scverse
 
@@ -219,14 +163,14 @@ def impute(
         with run.stages.stage("prediction"):
             found = scverse.impute(
                 data, model, source=source, target=target, variables=variables or None,
-                n_neighbors=neighbors, key_added=added, alignment=key_added,
+                n_neighbors=neighbors, key_added=added, alignment=fit.key_added,
             )  # fmt: skip
-        _write_table(run, data, out, key_added, added, force)
+        _write_table(run, data, out, fit.key_added, added, running.force)
         quality = {str(key): float(np.mean(one.correlation)) for key, one in found.items()}
         for key, mean in quality.items():
             width = found[next(k for k in found if str(k) == key)].values.shape[1]
             run.say(f"{key}: {width:,} features predicted; mean correlation within {source} {mean:.2f}")
-        _tell(run, model, out, strict, correlation=quality)
+        _tell(run, model, out, running.strict, correlation=quality)
 
 
 def _places(
@@ -235,13 +179,13 @@ def _places(
     out: Path | None,
     ending: str,
     model_file: Path | None,
-    force: bool,
-    overwrite_input: bool,
+    running: Running,
 ) -> tuple[list[Source], Path]:
     """Inputs and target, checked."""
     inputs = sources(files)
     out = out or beside(inputs[0].path, ending)
-    check_targets({"out": out}, {}, force, [*(s.path for s in inputs), model_file], overwrite_input)
+    known = [*(s.path for s in inputs), model_file]
+    check_targets({"out": out}, {}, running.force, known, running.overwrite_input)
     run.stages.expect([*reading_plan(inputs), ("correction", 3.0), ("writing", 1.0)])
     return inputs, out
 

@@ -15,6 +15,7 @@ from harmonicalign.adapters.cli._session import session
 from harmonicalign.adapters.cli._verdict import assessed, conclude, say_files
 from harmonicalign.adapters.cli.align import linked_names
 from harmonicalign.adapters.report import write_assessment
+from harmonicalign.adapters.report.comparison import Comparison
 
 __all__ = ["report"]
 
@@ -23,7 +24,7 @@ def report(
     model_file: Annotated[Path, typer.Argument(metavar="MODEL", help="Model that align saved (.npz).")],
     files: Annotated[
         list[str] | None,
-        typer.Argument(help="Aligned data that align wrote, for labels."),
+        typer.Argument(metavar="FILES", help="Aligned data that align wrote, for labels."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -31,6 +32,12 @@ def report(
     ] = None,
     labels: Annotated[
         str | None, typer.Option("--labels", "-l", metavar="COLUMN", help="Column of obs to colour by.")
+    ] = None,
+    comparison: Annotated[
+        Path | None,
+        typer.Option(
+            "--comparison", metavar="FILE", help="Table that compare wrote (.csv), to be shown in the report."
+        ),
     ] = None,
     title: Annotated[
         str | None, typer.Option("--title", metavar="TEXT", help="Heading of the report.")
@@ -50,6 +57,7 @@ def report(
             raise ValueError(
                 "--labels needs the aligned data to take them from; give their file after the model"
             )
+        others = Comparison.of(comparison)
         inputs = sources(files or [])
         run.stages.expect([*reading_plan(inputs), ("verdict", 1.0), ("writing", 1.0)])
         model = load_model(model_file)
@@ -60,7 +68,7 @@ def report(
         known = None if labels is None else labels_by_key(data, model, key_added, labels)
         assessment = assessed(run, model, known, labels or "", linked_names(data, key_added))
         with Writing(run, {"out": out}, force) as results, results.to("out") as file:
-            write_assessment(assessment, file, title=title, force=True)
+            write_assessment(assessment, file, title=title, comparison=others, force=True)
         result = conclude(run, assessment, strict)
         say_files(run, {"out": out})
         run.finish(**result, files={"report": out})

@@ -11,6 +11,7 @@ import typer
 
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit
+from harmonicalign.adapters.cli._groups import READING, Reading
 from harmonicalign.adapters.cli._inputs import by_batch, load, reading_plan, sources
 from harmonicalign.adapters.cli._results import check_targets
 from harmonicalign.adapters.cli._session import Session, session
@@ -35,7 +36,10 @@ def _compared() -> list[str]:
 
 
 def compare(
-    files: Annotated[list[str], typer.Argument(help="Two or more inputs, or one with --batch-key.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILES", help="Two or more inputs, or one with --batch-key."),
+    ],
     labels: Annotated[
         str | None,
         typer.Option("--labels", "-l", metavar="COLUMN", help="Column of obs with labels to score by."),
@@ -62,11 +66,7 @@ def compare(
         typer.Option("--picture", metavar="FILE", help="Picture of all embeddings side by side (.png)."),
     ] = None,
     scib: Annotated[bool, typer.Option("--scib", help="Add metrics of scIB (needs scib-metrics).")] = False,
-    batch_key: options.BatchKey = None,
-    var_key: options.VarKey = None,
-    obs: options.ObsColumns = None,
-    transpose: options.Transpose = False,
-    arcsinh: options.Arcsinh = None,
+    reading: Reading = READING,
     n_vars: options.NVars = None,
     normalize: options.Normalize = None,
     seed: options.Seed = 0,
@@ -89,11 +89,10 @@ def compare(
         check_targets(
             targets, {"picture": (".png", ".pdf", ".svg")}, force, [s.path for s in inputs], overwrite_input
         )
-        fit = Fit(batch_key=batch_key, n_vars=n_vars, normalize=normalize, arcsinh=arcsinh)
+        fit = Fit(batch_key=reading.batch_key, n_vars=n_vars, normalize=normalize, arcsinh=reading.arcsinh)
         fit.options()
         run.stages.expect([*reading_plan(inputs), ("comparing", 5.0)])
-        data = load(run, inputs, batch_key=batch_key, obs=obs, transpose=transpose, arcsinh=arcsinh,
-                    var_key=var_key)  # fmt: skip
+        data = load(run, inputs, **vars(reading))
         seen = fit.say_preflight(run, data, inputs)
         options_ = {
             # Matrices without names of features stay as they are, where nothing is to be normalised.
@@ -103,7 +102,9 @@ def compare(
             "random_state": seed,
             "scib": scib,
         }
-        table = _compare(run, by_batch(data, batch_key), (labels, methods or None), picture, force, options_)
+        table = _compare(
+            run, by_batch(data, reading.batch_key), (labels, methods or None), picture, force, options_
+        )
         if out is not None:
             _write_rows(table, out, force)
         columns = dict.fromkeys([*_COLUMNS[:-1], *table[0], _COLUMNS[-1]])
@@ -140,20 +141,26 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="An experiment, or 'all'; without it they are listed.", autocompletion=_experiments
+            metavar="NAME",
+            help="An experiment, or 'all'; without it they are listed.",
+            autocompletion=_experiments,
         ),
     ] = "",
     data: Annotated[
-        list[Path] | None, typer.Option("--data", "-d", help="File or folder of data; may be repeated.")
+        list[Path] | None,
+        typer.Option("--data", "-d", metavar="PATH", help="File or folder of data; may be repeated."),
     ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Repeats.")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", metavar="NUMBER", min=1, help="Repeats.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small data that need no download.")] = False,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for numbers and figures.")] = Path(
-        "reproduce-output"
-    ),
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Number of parallel processes.")] = 1,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for numbers and figures.")
+    ] = Path("reproduce-output"),
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", metavar="NUMBER", min=1, help="Number of parallel processes.")
+    ] = 1,
     markers: Annotated[
-        list[str] | None, typer.Option("--marker", help="For 'batch': the two markers to draw.")
+        list[str] | None,
+        typer.Option("--marker", metavar="NAME", help="For 'batch': the two markers to draw."),
     ] = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
@@ -191,9 +198,9 @@ def reproduce(
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and report.")] = Path(
-        "demo-output"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Folder for figures and report.")
+    ] = Path("demo-output"),
     seed: options.Seed = 0,
     force: options.Force = False,
     quiet: options.Quiet = False,

@@ -11,6 +11,7 @@ import typer
 from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit, aligned
+from harmonicalign.adapters.cli._groups import FITTING, READING, RUNNING, Fitting, Reading, Running
 from harmonicalign.adapters.cli._inputs import (
     check_column,
     check_names,
@@ -27,7 +28,7 @@ from harmonicalign.adapters.cli._results import (
     keeps_everything,
     labels_by_key,
 )
-from harmonicalign.adapters.cli._session import Session, session
+from harmonicalign.adapters.cli._session import Session
 from harmonicalign.adapters.cli._verdict import assessed, conclude, say_files
 
 __all__ = ["label_table", "transfer", "write_frame"]
@@ -70,70 +71,31 @@ def transfer(
         ),
     ] = None,
     model_file: options.ModelIn = None,
-    batch_key: options.BatchKey = None,
-    var_key: options.VarKey = None,
     backed: options.Backed = False,
-    obs: options.ObsColumns = None,
-    transpose: options.Transpose = False,
-    arcsinh: options.Arcsinh = None,
-    use_rep: options.UseRep = None,
-    layer: options.Layer = None,
-    n_vars: options.NVars = None,
-    normalize: options.Normalize = None,
+    reading: Reading = READING,
     links: options.Links = None,
-    key_added: options.KeyAdded = "harmonic",
-    method: options.Method = "refined",
-    params: options.Params = None,
-    device: options.Device = None,
-    seed: options.Seed = 0,
-    force: options.Force = False,
-    overwrite_input: options.OverwriteInput = False,
-    strict: options.Strict = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    fitting: Fitting = FITTING,
+    running: Running = RUNNING,
 ) -> None:
     """Transfer labels (or values) from some datasets to others, each with its confidence.
 
     The table has a line for every row that was labelled: its name, dataset, label and the probability
     that the label is right.
     """
-    with session("transfer", quiet=quiet, as_json=as_json, debug=debug) as run:
-        fit = Fit(
-            batch_key=batch_key,
-            use_rep=use_rep,
-            layer=layer,
-            n_vars=n_vars,
-            normalize=normalize,
-            links=links,
-            key_added=key_added,
-            device=device,
-            seed=seed,
-            method=method,
-            params=params,
-            arcsinh=arcsinh,
-        )
+    with running.session("transfer") as run:
+        fit = Fit.of(reading, fitting, links=links)
+        key_added = fit.key_added
         inputs = sources(files)
         out = out or beside(inputs[0].path, ".labels.csv")
         if not keeps_everything(out) and io.find_format(out).name not in ("csv", "tsv", "parquet"):
             raise ValueError(f"--out is {out}; labels go into a .csv, .tsv, .parquet, .h5ad, .zarr or .h5mu")
-        check_targets(
-            {"out": out}, {}, force, [*(s.path for s in inputs), model_file, links], overwrite_input
-        )
+        known_files = [*(s.path for s in inputs), model_file, links]
+        check_targets({"out": out}, {}, running.force, known_files, running.overwrite_input)
         run.stages.expect([*reading_plan(inputs), ("labels", 1.0), ("writing", 0.5)])
-        data = load(
-            run,
-            inputs,
-            batch_key=batch_key,
-            backed=backed,
-            obs=obs,
-            transpose=transpose,
-            arcsinh=arcsinh,
-            alignment=key_added if model_file else None,
-            var_key=var_key,
-        )
+        alignment = key_added if model_file else None
+        data = load(run, inputs, **vars(reading), backed=backed, alignment=alignment)
         check_column(data, labels, "--labels")
-        names = dataset_names(data, batch_key, key_added)
+        names = dataset_names(data, fit.batch_key, key_added)
         check_names(source or (), names, "--source")
         check_names(target or (), names, "--target")
         if set(source or ()) & set(target or ()) or len(set(target or ())) == len(names):
@@ -155,12 +117,12 @@ def transfer(
                 alignment=key_added,
             )
         frame = label_table(data, model, key_added, labels, found)
-        with Writing(run, {"out": out}, force) as results, results.to("out") as file:
+        with Writing(run, {"out": out}, running.force) as results, results.to("out") as file:
             if keeps_everything(out):
                 io.write(joined(data, model, key_added), file)
             else:
                 write_frame(frame, file)
-        _tell(run, assessed(run, model, known, labels), frame, labels, sources_, out, strict)
+        _tell(run, assessed(run, model, known, labels), frame, labels, sources_, out, running.strict)
 
 
 def _roles(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,24 @@ __all__ = ["read_h5ad", "read_h5mu", "read_zarr", "write_h5ad", "write_h5mu", "w
 _BACKED = "read it backed"
 
 _SURVEY = str(Path(_survey.__file__))
+
 _PATIENCE, _BYTES_PER_SECOND = 45, 20e6
+"""Seconds of processor time for looking at a file, and bytes of it that take another second."""
+
+_STALL = 10
+"""How much longer the clock on the wall may show, on a busy machine or where files come over a network."""
+
+_LIMITED = """
+import runpy, sys
+seconds, sys.argv = int(sys.argv[1]), sys.argv[2:]
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+except (ImportError, ValueError, OSError):
+    pass
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a script with a limit of processor time, where the system has such limits."""
 
 
 def read_h5ad(path: Path, *, backed: bool = False, trusted: bool = False) -> AnnData:
@@ -137,17 +155,19 @@ def _examine(path: Path, executable: str | None = None, patience: float | None =
     """What `survey` finds in a file, found by another process.
 
     Some damage makes the HDF5 library crash or never return. `executable` is the interpreter that opens the
-    file, by default this one; if there is none, this process does. `patience` is the time limit in seconds,
-    in addition to that for the size of the file.
+    file, by default this one; if there is none, this process does. `patience` is the limit in seconds of
+    processor time, which does not depend on what else the machine does, in addition to that for the size of
+    the file.
     """
     executable = sys.executable if executable is None else executable
     limit = (_PATIENCE if patience is None else patience) + path.stat().st_size / _BYTES_PER_SECOND
+    script = ["-I", "-c", _LIMITED, str(math.ceil(limit)), _SURVEY, str(path.resolve())]
     try:
         if not executable:
             return _survey.survey(str(path))
-        done = subprocess.run(
-            [executable, "-I", _SURVEY, str(path.resolve())], capture_output=True, timeout=limit
-        )
+        done = subprocess.run([executable, *script], capture_output=True, timeout=_STALL * limit)
+        if done.returncode == -getattr(signal, "SIGXCPU", math.nan):
+            raise subprocess.TimeoutExpired(executable, limit)
     except subprocess.TimeoutExpired:
         raise DataFileError(f"{path} is damaged: the HDF5 library gets lost in it") from None
     except OSError:

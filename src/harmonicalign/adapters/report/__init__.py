@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from harmonicalign.adapters.report.comparison import Comparison
 from harmonicalign.adapters.report.facts import collect
 from harmonicalign.adapters.report.page import render, target, write_whole
 from harmonicalign.adapters.verdict import Assessment, assess_subject, subject_of
@@ -27,6 +28,7 @@ def write_report(
     labels: Any = None,
     names: Any = None,
     feature_names: Any = None,
+    comparison: Any = None,
     title: str | None = None,
     max_points: int = 100_000,
     force: bool = False,
@@ -52,6 +54,9 @@ def write_report(
         Names of the datasets; by default their keys.
     feature_names
         Names of the signals, where the model has not seen data frames. With links: two lists.
+    comparison
+        The table of `harmonicalign.experiments.compare`, or the ``.csv`` that ``harmonicalign compare --out``
+        wrote, to be shown.
     title
         Heading of the report.
     max_points
@@ -75,10 +80,13 @@ def write_report(
     """
     file = target(path, force=force)
     max_points = check_integer("max_points", max_points, minimum=100)
+    others = Comparison.of(comparison)
     subject = subject_of(
         model, before=before, after=after, labels=labels, names=names, feature_names=feature_names
     )
-    return write_assessment(assess_subject(subject), file, title=title, max_points=max_points, force=force)
+    return write_assessment(
+        assess_subject(subject), file, title=title, max_points=max_points, comparison=others, force=force
+    )
 
 
 def write_assessment(
@@ -87,9 +95,10 @@ def write_assessment(
     *,
     title: str | None = None,
     max_points: int = 100_000,
+    comparison: Comparison | None = None,
     force: bool = False,
 ) -> Path:
     """Write the report on a model that has been assessed; parameters as in `write_report`."""
     file = target(path, force=force)
-    facts = collect(assessment, title=title, max_points=max_points)
+    facts = collect(assessment, title=title, max_points=max_points, comparison=comparison)
     return write_whole(file, render(facts), force=force)

@@ -12,6 +12,7 @@ import numpy as np
 
 from harmonicalign._typing import Array
 from harmonicalign._version import __version__
+from harmonicalign.adapters.report.comparison import Comparison
 from harmonicalign.adapters.report.encode import base64_of
 from harmonicalign.adapters.report.points import drawn_points
 from harmonicalign.adapters.verdict import (
@@ -48,7 +49,13 @@ _EXPLANATIONS = {
 }
 
 
-def collect(assessment: Assessment, *, title: str | None = None, max_points: int = 100_000) -> dict[str, Any]:
+def collect(
+    assessment: Assessment,
+    *,
+    title: str | None = None,
+    max_points: int = 100_000,
+    comparison: Comparison | None = None,
+) -> dict[str, Any]:
     """Gather everything a report shows; the result can be written as JSON."""
     subject, pairs, features = assessment.subject, assessment.pairs, assessment.features
     found, confidence = assessment.measures, assessment.confidence
@@ -67,6 +74,7 @@ def collect(assessment: Assessment, *, title: str | None = None, max_points: int
         "features": _features(subject, features),
         "spectra": _spectra(subject),
         "pairs": _pairs(subject, pairs),
+        "comparison": (comparison or Comparison()).facts(),
         "parameters": _parameters(model),
         "timings": [{"stage": k, "seconds": round(float(v), 4)} for k, v in model.timings_.items()],
         "versions": _versions(),

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harmonicalign._typing import Anchors, Array, MatrixLike, RandomState
-from harmonicalign.adapters.scverse._data import AnnDatas, ByDataset, Parts, split, unknown
+from harmonicalign._typing import Anchors, Array, Covariates, MatrixLike, RandomState
+from harmonicalign.adapters.scverse._data import (
+    AnnDatas,
+    ByDataset,
+    Parts,
+    levels_by_dataset,
+    split,
+    unknown,
+)
 from harmonicalign.adapters.scverse._prepare import Options, Prepared, prepare
 from harmonicalign.adapters.scverse._write import Slots, write_results
 from harmonicalign.estimator import HarmonicAlignment
@@ -37,6 +44,7 @@ def align(
     peaks: Hashable = None,
     genes: str | Path | DataFrame | None = None,
     anchors: str | Anchors | None = None,
+    covariates: str | Sequence[str] | None = None,
     key_added: str = "harmonic",
     neighbors_key: str | None = None,
     copy: bool = False,
@@ -90,6 +98,11 @@ def align(
     anchors
         Rows known to match, as in `HarmonicAlignment.fit`; or "obs_names", for rows of the same name
         in two datasets. Where no variable is shared and there are no links, signals are learned from them.
+    covariates
+        Columns of obs whose differences are to be kept, such as a treatment: the alignment is found on rows
+        that hold their values in equal shares in every dataset, and the other rows follow. Refused where
+        datasets share no value, because their difference is then that of the treatment as well. Of several
+        columns every combination counts.
     key_added
         Where results go: ``obsm["X_<key_added>"]``, ``uns[key_added]``, and so on.
     neighbors_key
@@ -138,9 +151,10 @@ def align(
         )
     if anchors is None:
         _mention_pairs(parts)
+    levels = None if covariates is None else parts.one_to_one(levels_by_dataset(parts, covariates))
     options = Options.of(parts, use_rep, layer, normalize, n_vars, signals)
     prepared = prepare(parts, options, links=links, peaks=peaks, genes=genes, paired=anchors is not None)
-    prepared = _fit(model, parts, prepared, _anchors(anchors, parts))
+    prepared = _fit(model, parts, prepared, _anchors(anchors, parts), levels)
     slots = Slots(key_added, neighbors_key or key_added)
     record = {
         "form": parts.form,
@@ -148,6 +162,7 @@ def align(
         "peaks": "" if peaks is None else str(peaks),
         "signals": signals or "",
         "random_state": int(seed) if isinstance(seed, int | np.integer) else str(type(seed).__name__),
+        **({} if covariates is None else {"covariates": np.atleast_1d(np.asarray(covariates, dtype=str))}),
         "given": {name: str(value) for name, value in sorted(params.items())},
     }
     if copy:
@@ -167,7 +182,13 @@ def _checked(params: dict[str, Any]) -> dict[str, Any]:
     return params
 
 
-def _fit(model: HarmonicAlignment, parts: Parts, prepared: Prepared, anchors: Anchors | None) -> Prepared:
+def _fit(
+    model: HarmonicAlignment,
+    parts: Parts,
+    prepared: Prepared,
+    anchors: Anchors | None,
+    covariates: Covariates | None,
+) -> Prepared:
     """Fit the estimator in the form of the data, and pass the names of the signals."""
     unnamed = prepared.names == [[]]
     signals = None if prepared.signals is None else parts.one_to_one(prepared.signals)
@@ -176,6 +197,7 @@ def _fit(model: HarmonicAlignment, parts: Parts, prepared: Prepared, anchors: An
         signals="anchors" if unnamed else signals,
         links=prepared.links,
         anchors=anchors,
+        covariates=covariates,
     )
     if unnamed:
         width = model.fitted_.at_hand().inputs.signals[0].shape[1]

@@ -25,6 +25,7 @@ __all__ = [
     "is_anndata",
     "is_mudata",
     "joined_labels",
+    "levels_by_dataset",
     "lookup",
     "modality_prefix",
     "per_dataset",
@@ -216,6 +217,28 @@ def joined_labels(columns: Sequence[Array]) -> Array:
     """One label per row of several columns of labels."""
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return np.array([" | ".join(map(str, row)) for row in rows])
+
+
+def levels_by_dataset(parts: Parts, columns: str | Sequence[str]) -> list[list[Any]]:
+    """A label for every row of every dataset from columns of obs; None where one of them has no value.
+
+    Parameters
+    ----------
+    parts
+        The datasets.
+    columns
+        Columns of obs; of several, every combination of values is a label.
+    """
+    found = []
+    for part in parts.parts:
+        where = "obs" if parts.form == "batches" else f"obs of dataset {part.key!r}"
+        held = [
+            part.take(lookup(where, part.adata.obs, name))
+            for name in ([columns] if isinstance(columns, str) else columns)
+        ]
+        rows = zip(*(column.astype(object).where(column.notna(), None) for column in held), strict=True)
+        found.append([None if None in row else " | ".join(map(str, row)) for row in rows])
+    return found
 
 
 def _enough_rows(parts: Sequence[Part], what: str) -> None:

@@ -359,7 +359,7 @@ def _predicted(origin: Placed, store: Store, goal: Placed, variables: Sequence[s
     if len(names) <= 2 * N_VARS:
         return names
     logger.info(
-        "the %d most variable of %d variables are predicted; variables names others", N_VARS, len(names)
+        "the %d most variable of %d variables are predicted; variables=[…] chooses others", N_VARS, len(names)
     )
     spread = column_variances(store, [origin.part.rows])[0][_numbers(origin.part, names)]
     return [names[i] for i in most_variable([spread], N_VARS)]

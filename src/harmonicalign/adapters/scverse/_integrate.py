@@ -21,6 +21,7 @@ def harmonic_integrate(
     *,
     basis: str | None = "X_pca",
     adjusted_basis: str = "X_harmonic",
+    covariates: str | Sequence[str] | None = None,
     random_state: RandomState = 0,
     copy: bool = False,
     **params: Any,
@@ -42,6 +43,9 @@ def harmonic_integrate(
     adjusted_basis
         Entry of obsm for the aligned coordinates. It begins with ``"X_"``, and the rest names everything
         else: ``"X_harmonic"`` has the graph ``neighbors_key="harmonic"``.
+    covariates
+        Columns of obs whose differences are to be kept, such as a treatment that most cells of one batch had
+        and few of another; see `align`.
     random_state
         Seed.
     copy
@@ -83,6 +87,7 @@ def harmonic_integrate(
         adata,
         batch_key=key,
         use_rep=basis,
+        covariates=covariates,
         key_added=adjusted_basis.removeprefix("X_"),
         random_state=random_state,
         copy=copy,

@@ -83,6 +83,8 @@ def write_results(
         )
         if isinstance(parts.batch_key, tuple):
             _write_batches(parts, order, slots.batch)
+        elif slots.batch in parts.parts[0].adata.obs and slots.batch != parts.batch_key:
+            del parts.parts[0].adata.obs[slots.batch]  # of an earlier alignment by several keys
         return
     edges = np.concatenate([[0], np.cumsum([part.n_rows for part in parts.parts])])
     for i, part in enumerate(parts.parts):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
 from harmonicalign.adapters.verdict.judge import Evidence, Verdict, judge
 from harmonicalign.adapters.verdict.measures import MOST_ROWS, Measure, measure, summarised
@@ -38,6 +39,8 @@ class Assessment:
     verdict
         What follows from all of it.
     """
+
+    __repr__ = short_repr
 
     subject: Subject
     pairs: list[Pair]

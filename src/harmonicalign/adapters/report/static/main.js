@@ -312,6 +312,32 @@ function buildHarmonics() {
   redraws.push(redraw);
 }
 
+// What `compare` found, or how to run it.
+function buildOthers() {
+  const { command, columns, rows } = facts.comparison;
+  show("others");
+  byId("others-help").append(
+    rows.length ? "Every method at its default settings; made by " : "To see how other methods do on these data, run ",
+    el("code", { text: command }),
+    rows.length ? "." : " and pass its table on: harmonicalign report MODEL DATA --comparison methods.csv.",
+  );
+  if (!rows.length) return;
+  const numeric = (name) => rows.some((row) => typeof row[name] === "number");
+  byId("others-table").append(
+    plainTable(
+      "Other methods",
+      columns.map((name) => ({
+        title: name.replaceAll("_", " "),
+        number: numeric(name),
+        wide: name === "note",
+        value: (row) => row[name],
+        cell: (row) => (row[name] === null ? "–" : typeof row[name] === "number" ? short(row[name]) : row[name]),
+      })),
+      rows,
+    ),
+  );
+}
+
 function buildRun() {
   show("run");
   byId("parameters").append(
@@ -377,5 +403,6 @@ if (facts.datasets[0].histogram) {
 }
 buildFeatures(colourBy);
 buildHarmonics();
+buildOthers();
 buildRun();
 document.documentElement.dataset.ready = "true";
