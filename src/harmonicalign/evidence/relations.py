@@ -30,6 +30,10 @@ from harmonicalign.inputs.rows import dense_columns
 __all__ = ["Relations", "column_variances", "relate"]
 
 
+_BLOCK_BYTES = 2**20
+"""Relations of several permutations are compared together while they take no more than this."""
+
+
 @dataclass(frozen=True)
 class Relations:
     """Relations between features in both of two datasets.
@@ -73,11 +77,19 @@ class Relations:
         Parameters
         ----------
         partners
-            For each feature, the position in `features` of its partner in the second dataset, a permutation;
-            None compares each feature with itself.
+            For each feature, the position in `features` of its partner in the second dataset, a permutation,
+            or several, one per row; None compares each feature with itself.
         """
-        y = self.y if partners is None else self.y.take(partners, axis=1).take(partners, axis=2)
-        return _scores(self.x, y, self.config.relation_steps)
+        if partners is None or partners.ndim == 1:
+            y = self.y if partners is None else self.y.take(partners, axis=1).take(partners, axis=2)
+            return _scores(self.x, y, self.config.relation_steps)
+        step = max(1, _BLOCK_BYTES // self.y.nbytes)
+        blocks = [partners[start : start + step] for start in range(0, len(partners), step)]
+        found = [
+            _scores(self.x, self.y[:, p[:, :, None], p[:, None, :]], self.config.relation_steps)
+            for p in blocks
+        ]
+        return np.concatenate(found)
 
     def weights(self) -> Array:
         """``max(c_s, 0)²`` of all features, 0 for those that are not used; 1 for all if none agrees."""
@@ -101,13 +113,15 @@ def relate(x: Any, y: Any, config: EvidenceConfig = EVIDENCE) -> Relations:
 
 
 def _scores(x: Array, y: Array, n_steps: int) -> Array:
-    """Agreement of profiles, tables (a, m, m) of relations in two datasets."""
-    both = np.einsum("ast,ast->st", x, y)
-    squares_x, squares_y = np.einsum("ast,ast->st", x, x), np.einsum("ast,ast->st", y, y)
-    found = weights = np.ones(len(both), dtype=both.dtype)
+    """Agreement of profiles, tables (a, m, m) of relations in two datasets; several y are (a, n, m, m)."""
+    x = x if y.ndim == 3 else x[:, None]
+    both = np.einsum("a...,a...->...", x, y)
+    squares_x, squares_y = np.einsum("a...,a...->...", x, x), np.einsum("a...,a...->...", y, y)
+    found = weights = np.ones(both.shape[:-1], dtype=both.dtype)
     for _ in range(n_steps):
-        norm = np.sqrt((squares_x @ weights) * (squares_y @ weights))
-        found = np.divide(both @ weights, norm, out=np.zeros_like(norm), where=norm > 0)
+        of_x, of_y, agreeing = ((m @ weights[..., None])[..., 0] for m in (squares_x, squares_y, both))
+        norm = np.sqrt(of_x * of_y)
+        found = np.divide(agreeing, norm, out=np.zeros_like(norm), where=norm > 0)
         weights = np.maximum(found, 0) ** 2
     return np.asarray(found, dtype=np.float64)
 

@@ -54,21 +54,23 @@ def mutual_neighbours(
         (n_x, n_y), non-negative; columns of paired rows sum to one.
     """
     k = min(k, len(x), len(y))
-    forward = _neighbour_matrix(nearest_rows(y, k, x, exact=False).indices, len(y))
-    backward = _neighbour_matrix(nearest_rows(x, k, y, exact=False).indices, len(x))
-    i, j = forward.multiply(backward.T).nonzero()
+    forward = np.sort(nearest_rows(y, k, x, exact=False).indices, axis=1)
+    backward = nearest_rows(x, k, y, exact=False).indices
+    i = np.repeat(np.arange(len(x)), k)
+    mutual = (backward[forward.ravel()] == i[:, None]).any(axis=1)
+    i, j = i[mutual], forward.ravel()[mutual]
     weights = weight(((x[i] - y[j]) ** 2).sum(axis=1))
-    pairing = sp.csr_matrix((weights, (i, j)), shape=(len(x), len(y)))
     if known is not None:
-        free_x = np.asarray(known.sum(axis=1)).ravel() == 0
-        free_y = np.asarray(known.sum(axis=0)).ravel() == 0
-        pairing = (
-            sp.diags_array(free_x.astype(float)) @ pairing @ sp.diags_array(free_y.astype(float)) + known
-        )
+        given = known.tocoo()
+        taken_x, taken_y = (np.asarray(known.sum(axis=axis)).ravel() > 0 for axis in (1, 0))
+        free = ~(taken_x[i] | taken_y[j])
+        i, j = np.concatenate([i[free], given.row]), np.concatenate([j[free], given.col])
+        weights = np.concatenate([weights[free], given.data])
+    # On plain arrays: matrices of scipy take longer to be made than to be multiplied.
     for _ in range(n_balance):
-        pairing = sp.diags_array(_inverse(pairing.sum(axis=1))) @ pairing
-        pairing = pairing @ sp.diags_array(_inverse(pairing.sum(axis=0)))
-    return sp.csr_matrix(pairing)
+        weights = weights * _inverse(np.bincount(i, weights, len(x)))[i]
+        weights = weights * _inverse(np.bincount(j, weights, len(y)))[j]
+    return sp.csr_matrix((weights, (i, j)), shape=(len(x), len(y)))
 
 
 def find_anchors(
@@ -102,12 +104,6 @@ def known_pairs(pairs: Any, n_x: int, n_y: int) -> sp.csr_matrix:
     return matrix
 
 
-def _neighbour_matrix(indices: Array, n_columns: int) -> sp.csr_matrix:
-    n, k = indices.shape
-    return sp.csr_matrix((np.ones(n * k), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n_columns))
-
-
-def _inverse(sums: Any) -> Array:
+def _inverse(sums: Array) -> Array:
     """One over each sum; rows without any weight stay at zero."""
-    values = np.asarray(sums, dtype=np.float64).ravel()
-    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 1e-300)
+    return np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 1e-300)

@@ -23,7 +23,7 @@ from harmonicalign.method.embed import embed
 from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment
-from harmonicalign.method.space import joint_space, pooled_correspondence
+from harmonicalign.method.space import JointSpace, joint_space, pooled_correspondence
 from harmonicalign.method.verdicts import doubts, judged
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
@@ -93,10 +93,7 @@ def fit_refined(
             z: list[Any] = in_threads(lambda part: space.place(*part), parts)
         else:
             z = [space.place_on(options.device, *part) for part in parts]
-    doubtful: list[str] = []
-    for i in order[1:]:
-        places = [space.place(j, sides[j].components, sides[j].signals) for j in (parents[i], i)]
-        doubtful += doubts((names[parents[i]], names[i]), pairs[i], couples[i], places, config)
+        doubtful = _doubts(names, pairs, sides, space, config)
     _warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
     with progress.stage("embedding"):
         embedding = embed(z, options.n_components, seed, options.device, config)
@@ -176,6 +173,28 @@ def add_dataset(
         space=space,
         added=(*model.added, added),
     )
+
+
+def _doubts(
+    names: Sequence[str],
+    pairs: Mapping[int, PairAlignment],
+    sides: Sequence[Side],
+    space: JointSpace,
+    config: MethodConfig,
+) -> list[str]:
+    """What should make users doubt the pairs, in words."""
+    parents = space.parents
+    both = sorted({j for i in pairs for j in (i, parents[i])})
+    found = in_threads(lambda j: space.place(j, sides[j].components, sides[j].signals), both)
+    placed = dict(zip(both, found, strict=True))
+
+    def about(i: int) -> list[str]:
+        couple = parents[i], i
+        named = names[couple[0]], names[couple[1]]
+        described = sides[couple[0]], sides[couple[1]]
+        return doubts(named, pairs[i], described, [placed[j] for j in couple], config)
+
+    return [text for said in in_threads(about, list(pairs)) for text in said]
 
 
 def _describe(
@@ -274,6 +293,8 @@ def _align_with_parents(
     The parent is the largest dataset, unless the features of the two do not correspond beyond chance. Then
     the next largest ones are tried. Rows known to match decide first.
     """
+    if len(order) > FEW_DATASETS:
+        config = replace(config, clear_permutations=config.many_permutations)
 
     def with_parent(position: int) -> tuple[int, PairAlignment]:
         i = order[position]
