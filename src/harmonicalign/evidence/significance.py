@@ -9,6 +9,7 @@ from scipy import stats
 
 from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
+from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.evidence.relations import Relations
 from harmonicalign.paper.bands import bandlimiting_weights
@@ -179,8 +180,6 @@ def _agreements(a: Array, b: Array, frequencies: Array, bands: Array, partners: 
     """The first two statistics for each row of partners of the features of b, (m, 2)."""
     weighted = frequencies[:, None] * a
     length = np.linalg.norm(weighted, axis=0)
-    step = max(1, _BLOCK_BYTES // (8 * max(b.size, bands.size)))
-    out = np.empty((len(partners), 2))
 
     def agreement(rotation: Array, other: Array) -> Array:
         turned = frequencies[:, None] * (rotation @ other)
@@ -188,17 +187,19 @@ def _agreements(a: Array, b: Array, frequencies: Array, bands: Array, partners: 
         found = np.einsum("kd,mkd->md", weighted, turned)
         return np.maximum(np.divide(found, norm, out=np.zeros_like(norm), where=norm > 0), 0)
 
-    for start in range(0, len(partners), step):
-        some = slice(start, start + step)
-        other = np.ascontiguousarray(b[:, partners[some]].transpose(1, 0, 2))
+    def compare(some: Array) -> Array:
+        other = np.ascontiguousarray(b[:, some].transpose(1, 0, 2))
         rotation, singular_values = _rotations(bands * (a @ other.mT))
         weights = agreement(rotation, other) ** 2
         # Where no feature agrees the first rotation stays, as it does with equal weights.
         weights[~weights.any(axis=1)] = 1
         rotation = _rotations(bands * ((a * weights[:, None]) @ other.mT))[0]
-        out[some, 0] = singular_values.sum(axis=1)
-        out[some, 1] = np.linalg.norm(agreement(rotation, other), 4, axis=1)
-    return out
+        agreeing = np.linalg.norm(agreement(rotation, other), 4, axis=1)
+        return np.column_stack([singular_values.sum(axis=1), agreeing])
+
+    step = max(1, _BLOCK_BYTES // (8 * max(b.size, bands.size)))
+    blocks = [partners[start : start + step] for start in range(0, len(partners), step)]
+    return np.concatenate(in_threads(compare, blocks))
 
 
 def _rotations(c: Array) -> tuple[Array, Array]:

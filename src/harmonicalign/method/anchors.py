@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from harmonicalign._typing import Array
 from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.pairs import balanced, mutual_pairs
 from harmonicalign.method.config import MethodConfig
 
 __all__ = ["find_anchors", "gaussian_weights", "known_pairs", "masses", "mutual_neighbours"]
@@ -54,11 +55,8 @@ def mutual_neighbours(
         (n_x, n_y), non-negative; columns of paired rows sum to one.
     """
     k = min(k, len(x), len(y))
-    forward = np.sort(nearest_rows(y, k, x, exact=False).indices, axis=1)
-    backward = nearest_rows(x, k, y, exact=False).indices
-    i = np.repeat(np.arange(len(x)), k)
-    mutual = (backward[forward.ravel()] == i[:, None]).any(axis=1)
-    i, j = i[mutual], forward.ravel()[mutual]
+    forward, backward = (nearest_rows(b, k, a, exact=False).indices for a, b in ((x, y), (y, x)))
+    i, j = mutual_pairs(forward, backward)
     weights = weight(((x[i] - y[j]) ** 2).sum(axis=1))
     if known is not None:
         given = known.tocoo()
@@ -66,11 +64,8 @@ def mutual_neighbours(
         free = ~(taken_x[i] | taken_y[j])
         i, j = np.concatenate([i[free], given.row]), np.concatenate([j[free], given.col])
         weights = np.concatenate([weights[free], given.data])
-    # On plain arrays: matrices of scipy take longer to be made than to be multiplied.
-    for _ in range(n_balance):
-        weights = weights * _inverse(np.bincount(i, weights, len(x)))[i]
-        weights = weights * _inverse(np.bincount(j, weights, len(y)))[j]
-    return sp.csr_matrix((weights, (i, j)), shape=(len(x), len(y)))
+    shape = len(x), len(y)
+    return sp.csr_matrix((balanced(i, j, weights, shape, n_balance), (i, j)), shape=shape)
 
 
 def find_anchors(
@@ -102,8 +97,3 @@ def known_pairs(pairs: Any, n_x: int, n_y: int) -> sp.csr_matrix:
     matrix.sum_duplicates()
     matrix.data[:] = 1  # a pair given twice counts once
     return matrix
-
-
-def _inverse(sums: Array) -> Array:
-    """One over each sum; rows without any weight stay at zero."""
-    return np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 1e-300)
