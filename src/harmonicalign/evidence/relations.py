@@ -116,8 +116,8 @@ def relate(x: Any, y: Any, config: EvidenceConfig = EVIDENCE) -> Relations:
 def _reordered(y: Array, partners: Array) -> Array:
     """Relations (a, m, m) with features in each order of `partners`, (n, m), as (a, n, m, m)."""
     if len(partners) == 1:  # of many features, which go one by one, this takes half as long
-        return y.take(partners[0], axis=1).take(partners[0], axis=2)[:, None]
-    return y[:, partners[:, :, None], partners[:, None, :]]
+        return np.asarray(y.take(partners[0], axis=1).take(partners[0], axis=2)[:, None])
+    return np.asarray(y[:, partners[:, :, None], partners[:, None, :]])
 
 
 def _scores(x: Array, y: Array, n_steps: int) -> Array:

@@ -38,7 +38,7 @@ _EXACT_ROWS = 10_000
 """Distances to the neighbours of more rows stay in single precision: weights change by 1e-6."""
 
 _RECALL = 0.9
-"""Share of the neighbours of so many rows that is found: a mean over them hardly notices those that are not."""
+"""Share of the neighbours of so many rows that is found; a mean hardly notices those that are not."""
 
 _MOST_STEPS = 10_000
 """Maximum number of diffusion steps."""
