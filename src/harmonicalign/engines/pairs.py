@@ -36,4 +36,4 @@ def balanced(i: Array, j: Array, weights: Array, shape: tuple[int, int], n_steps
 def _inverse(sums: Array) -> Array:
     """One over each sum; rows without any weight stay at zero."""
     sums = sums.astype(np.float64, copy=False)  # without pairs numpy counts in whole numbers
-    return np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 1e-300)
+    return np.asarray(np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 1e-300))

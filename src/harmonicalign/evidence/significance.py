@@ -185,7 +185,7 @@ def _agreements(a: Array, b: Array, frequencies: Array, bands: Array, partners: 
         turned = frequencies[:, None] * (rotation @ other)
         norm = length * np.sqrt(np.einsum("mkd,mkd->md", turned, turned))
         found = np.einsum("kd,mkd->md", weighted, turned)
-        return np.maximum(np.divide(found, norm, out=np.zeros_like(norm), where=norm > 0), 0)
+        return np.asarray(np.maximum(np.divide(found, norm, out=np.zeros_like(norm), where=norm > 0), 0))
 
     def compare(some: Array) -> Array:
         other = np.ascontiguousarray(b[:, some].transpose(1, 0, 2))
