@@ -29,8 +29,8 @@ from harmonicalign.experiments import baselines
 
 
 def digits(n_batches: int) -> tuple[tasks.Task, list[list[Any]]]:
-    """1000 digits in 50 components for each batch."""
-    n = 1000 * n_batches
+    """200 digits in 50 components for each batch."""
+    n = 200 * n_batches
     sets, labels = scale.make("mnist", n, n_batches)
     half = n_batches // 2
     halves = [sets[:half], sets[half:]]

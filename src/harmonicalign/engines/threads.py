@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -80,8 +80,11 @@ def in_threads(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
     return list(each_in_threads(work, parts))
 
 
-def each_in_threads(work: Callable[[T], R], parts: Sequence[T]) -> Iterator[R]:
-    """The same one by one: the first as soon as it is there, while others are still worked on."""
+def each_in_threads(work: Callable[[T], R], parts: Sequence[T]) -> Generator[R, None, None]:
+    """The same one by one: the first as soon as it is there, while others are still worked on.
+
+    Who may stop before the last must close it.
+    """
     with owned():
         workers = min(threads(), len(parts))
         if workers <= 1:

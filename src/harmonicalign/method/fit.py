@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -323,10 +324,12 @@ def _each(
     if len(names) > FEW_DATASETS:
         with progress.stage(f"{what} of {len(numbers)} datasets"):
             return in_threads(work, numbers)
-    out, found = [], each_in_threads(work, numbers) if at_once else map(work, numbers)
-    for i in numbers:
-        with progress.stage(f"{what} of {names[i]}"):
-            out.append(next(found))
+    out = []
+    # Closed also where the user interrupts, so that threads are handed back before those of the fit.
+    with closing(each_in_threads(work, numbers) if at_once else (work(i) for i in numbers)) as found:
+        for i in numbers:
+            with progress.stage(f"{what} of {names[i]}"):
+                out.append(next(found))
     return out
 
 
