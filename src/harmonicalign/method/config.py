@@ -125,7 +125,7 @@ class MethodConfig(EvidenceConfig):
     many_permutations: int = constant(
         24,
         "permutations after which the test of one of many datasets stops if its p is clear",
-        "60 batches of digits: the same decisions in a quarter of the time",
+        "60 batches of 100 digits: accuracy .927, with all permutations .924",
     )
     small_share: float = constant(
         0.1, "datasets with fewer rows, as a share of the largest, do not decide the significance", _ABLATION
