@@ -1,8 +1,9 @@
 """Write the figures of speed into the pages that tell them: ``python benchmarks/figures.py [--check]``.
 
 All come from ``docs/_static/speed.csv``, whose rows are what ``scale.py`` and ``gpu.py`` printed, so that no
-two pages can differ. In a page, what stands between ``<!-- speed: NAME -->`` and ``<!-- /speed -->`` is
-replaced; NAME is one of `BLOCKS`. With ``--check`` nothing is written, and a page that differs is an error.
+two pages can differ. ``publish.py`` does this too. In a page, what stands between ``<!-- speed: NAME -->``
+and ``<!-- /speed -->`` is replaced; NAME is one of `BLOCKS`. With ``--check`` nothing is written, and a page
+that differs is an error.
 """
 
 from __future__ import annotations
@@ -34,14 +35,24 @@ def told(seconds: str) -> str:
     return f"{float(seconds) / 60:.0f} minutes" if float(seconds) >= 120 else f"{seconds} s"
 
 
-def table(rows: list[Row], columns: dict[str, str]) -> str:
-    head = [" | ".join(["rows", *columns.values()]), "|".join(["---"] * (len(columns) + 1))]
-    body = [" | ".join([power(r["rows"]), *(r[c] for c in columns)]) for r in rows]
+def table(rows: list[Row], columns: dict[str, str], first: Callable[[Row], str] | None = None) -> str:
+    """A table of rows; `first` says what stands in front instead of their number."""
+    head = [
+        " | ".join(["rows" if first is None else "datasets", *columns.values()]),
+        "|".join(["---"] * (len(columns) + 1)),
+    ]
+    first = first or (lambda r: power(r["rows"]))
+    body = [" | ".join([first(r), *(r[c] or "–" for c in columns)]) for r in rows]
     return "\n".join(["", f"| {head[0]} |", f"|{head[1]}|", *(f"| {line} |" for line in body), ""])
 
 
-def on(machine: str, rows: list[Row]) -> list[Row]:
-    return [r for r in rows if r["machine"] == machine]
+def on(machine: str, rows: list[Row], *, many: bool = False) -> list[Row]:
+    return [r for r in rows if r["machine"] == machine and (int(r["datasets"]) > 2) == many]
+
+
+def each(row: Row) -> str:
+    """So many datasets of so many rows."""
+    return f"{row['datasets']} × {int(row['rows']) // int(row['datasets'])}"
 
 
 def sentence(rows: list[Row]) -> str:
@@ -64,7 +75,19 @@ BLOCKS: dict[str, Callable[[list[Row]], str]] = {
             "memory_gib": "peak memory, GiB",
             "recall": "neighbour recall",
             "accuracy": "5-NN accuracy",
+            "harmony_seconds": "Harmony, seconds",
         },
+    ),
+    "datasets": lambda rows: table(
+        on("two cores", rows, many=True),
+        {
+            "processor_seconds": "processor seconds",
+            "memory_gib": "peak memory, GiB",
+            "accuracy": "5-NN accuracy",
+            "harmony_processor_seconds": "Harmony, processor seconds",
+            "harmony_accuracy": "Harmony, accuracy",
+        },
+        each,
     ),
     "H200": lambda rows: table(on("H200", rows), {"seconds": "seconds", "memory_gib": "GPU memory, GiB"}),
 }

@@ -53,7 +53,7 @@ def make_rows(
 
 
 def one_fit(sets: list[np.ndarray], device: str) -> tuple[dict[str, float], HarmonicAlignment]:
-    """Host to host: the rows of both datasets in, their embedding, joint graph and joint map out."""
+    """Host to host: the rows of both datasets in, their embedding out."""
     start = time.perf_counter()
     model = HarmonicAlignment(device=device, random_state=0).fit(sets)
     seconds: dict[str, float] = defaultdict(float)

@@ -9,7 +9,8 @@
     python benchmarks/publish.py            # writes README.md and docs/*.md
     python benchmarks/publish.py --check    # changes nothing; the exit status is 1 if anything would change
 
-A page says where its figures come from: a table stands between ``<!-- table: MAKER WHAT -->`` and
+Figures of speed come from ``docs/_static/speed.csv`` by way of ``figures``, into the same pages. A page says
+where its other figures come from: a table stands between ``<!-- table: MAKER WHAT -->`` and
 ``<!-- end -->``, a number between ``<!--MAKER WHAT-->`` and ``<!--/-->``. What has no CSV stays as it is and
 is listed, so that every number can be traced or is known not to be. Of several runs the last counts.
 """
@@ -24,6 +25,10 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import figures
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
@@ -339,11 +344,13 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="change nothing; fail if a page would change")
     options = parser.parse_args()
     changed = False
-    for name in PAGES:
+    with figures.SOURCE.open(newline="", encoding="utf-8") as file:
+        speed = list(csv.DictReader(file))
+    for name in dict.fromkeys([*PAGES, *figures.PAGES]):
         path = ROOT / name
         kept: list[str] = []
         old = path.read_text(encoding="utf-8")
-        new = remade(old, kept)
+        new = figures.filled(remade(old, kept), speed)
         changed |= new != old
         print(f"{name}: {'changes' if new != old else 'as it was'}")
         for reason in kept:

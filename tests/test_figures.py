@@ -24,7 +24,7 @@ def test_pages_agree_with_the_file():
 
 
 def test_other_figures_are_noticed(figures):
-    row = {"machine": "H200", "rows": "2000000", "seconds": "3.5", "memory_gib": "9"}
+    row = {"machine": "H200", "rows": "2000000", "datasets": "2", "seconds": "3.5", "memory_gib": "9"}
     page = "before\n<!-- speed: H200 -->\nold\n<!-- /speed -->\nafter\n"
     new = figures.filled(page, [row])
     assert "| 2·10⁶ | 3.5 | 9 |" in new
@@ -36,3 +36,12 @@ def test_other_figures_are_noticed(figures):
         figures.filled(page.replace("H200", "H201"), [row])
     with pytest.raises(SystemExit, match="expected a digit and zeros"):
         figures.power("123000")
+
+
+def test_many_datasets_have_a_table_of_their_own(figures):
+    row = {"machine": "two cores", "rows": "60000", "datasets": "60", "memory_gib": ".6", "accuracy": ".97"}
+    row |= {"processor_seconds": "20", "harmony_processor_seconds": "2", "harmony_accuracy": ""}
+    page = "<!-- speed: datasets -->\n<!-- /speed -->\n<!-- speed: two cores -->\n<!-- /speed -->\n"
+    new = figures.filled(page, [row])
+    assert "| 60 × 1000 | 20 | .6 | .97 | 2 | – |" in new
+    assert "6·10⁴" not in new, "many datasets stand among the rows of two"

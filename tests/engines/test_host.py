@@ -6,6 +6,7 @@ import pytest
 from harmonicalign.engines import chebyshev
 from harmonicalign.engines.distances import all_distances
 from harmonicalign.engines.faiss_neighbours import FaissNeighbours
+from harmonicalign.engines.pairs import balanced, mutual_pairs
 
 
 def brute(x, queries, k):
@@ -82,3 +83,22 @@ def test_the_bound_lies_below_or_close_to_all_eigenvalues():
     values = np.linspace(-0.8, 1, 300)
     found = chebyshev._lower_bound(Diagonal(values))
     assert -1 <= found <= -0.7
+
+
+def test_mutual_pairs_are_those_of_matrices():
+    rng = np.random.default_rng(0)
+    forward = np.array([rng.permutation(40)[:6] for _ in range(50)])
+    backward = np.array([rng.permutation(50)[:6] for _ in range(40)])
+    i, j = mutual_pairs(forward, backward)
+    expected = [(a, b) for a in range(50) for b in range(40) if b in forward[a] and a in backward[b]]
+    assert list(zip(i.tolist(), j.tolist(), strict=True)) == expected
+    weights = rng.uniform(0.1, 1, len(i))
+    dense = np.zeros((50, 40))
+    dense[i, j] = weights
+    for _ in range(7):
+        for axis in (1, 0):
+            sums = dense.sum(axis=axis, keepdims=True)
+            dense = np.divide(dense, sums, out=np.zeros_like(dense), where=sums > 0)
+    np.testing.assert_allclose(balanced(i, j, weights, (50, 40), 7), dense[i, j], rtol=1e-10)
+    none = balanced(i[:0], j[:0], weights[:0], (50, 40), 7)
+    assert none.shape == (0,)

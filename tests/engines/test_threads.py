@@ -10,7 +10,14 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from harmonicalign.engines import threads as module
 from harmonicalign.engines.faiss_neighbours import FaissNeighbours
-from harmonicalign.engines.threads import blas_threads, in_threads, owned, row_slices, threads
+from harmonicalign.engines.threads import (
+    blas_threads,
+    each_in_threads,
+    in_threads,
+    owned,
+    row_slices,
+    threads,
+)
 
 
 def blas():
@@ -193,3 +200,24 @@ def test_neighbours_have_the_same_bits_in_any_number_of_threads(rng, options, ex
         np.testing.assert_array_equal(one.indices, three.indices)
         np.testing.assert_array_equal(one.distances, three.distances)
         assert one.recall == three.recall
+
+
+def test_results_come_one_by_one():
+    """The first is handed out while the last is still waiting."""
+    go_on = threading.Event()
+
+    def work(i):
+        assert i == 0 or go_on.wait(60)
+        return i
+
+    with owned(2):
+        found = each_in_threads(work, range(4))
+        assert next(found) == 0
+        go_on.set()
+        assert list(found) == [1, 2, 3]
+    with owned(1):
+        lazily = each_in_threads(work, range(4))
+        go_on.clear()
+        assert next(lazily) == 0, "without threads a part is worked on before it is asked for"
+        go_on.set()
+        assert list(lazily) == [1, 2, 3]

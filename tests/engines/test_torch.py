@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from harmonicalign import HarmonicAlignment  # noqa: E402
 from harmonicalign.datasets import load_digits_pair  # noqa: E402
-from harmonicalign.engines import devices  # noqa: E402
+from harmonicalign.engines import devices, torch_joint  # noqa: E402
 from harmonicalign.engines import torch_spectral as spectral  # noqa: E402
 from harmonicalign.engines.chebyshev import NotConvergedError  # noqa: E402
 from harmonicalign.engines.protocols import Neighbours  # noqa: E402
@@ -111,6 +111,26 @@ def test_torch_is_asked_for_where_it_is_missing(monkeypatch, caplog):
 
 
 # rows in the joint space
+
+
+@pytest.mark.parametrize("rows", [1, 500, 3001])
+def test_moments_and_axes_are_those_of_numpy(device, rows, monkeypatch):
+    monkeypatch.setattr(torch_joint, "workspace", lambda _: 4 * 12 * 700)  # several pieces, the last short
+    x = manifold(rows).astype(np.float32) + 1000
+    mean, sums = torch_joint.moments(torch.from_numpy(x).to(device))
+    exact = x.astype(np.float64)
+    np.testing.assert_allclose(mean, exact.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(
+        sums, (exact - mean).T @ (exact - mean), atol=1e-6 * max(1, np.abs(sums).max())
+    )
+    axes = np.linalg.qr(np.random.default_rng(0).standard_normal((12, 4)))[0]
+    small = x - np.float32(1000)
+    found, signs = torch_joint.along_axes(torch.from_numpy(small).to(device), axes, mean - 1000)
+    expected = (exact - mean) @ axes
+    far = expected[np.abs(expected).argmax(axis=0), np.arange(4)]
+    if rows > 1:
+        assert np.array_equal(signs, np.where(far < 0, -1.0, 1.0))
+    np.testing.assert_allclose(to_host(found), expected * signs, atol=2e-4)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 from two_sides import side, spectra
 
+from harmonicalign.evidence import relations, significance
 from harmonicalign.evidence.config import EVIDENCE
 from harmonicalign.evidence.correspondence import scores
 from harmonicalign.evidence.relations import relate
@@ -301,3 +302,30 @@ def test_false_discovery():
     assert false_discovery([0.05]).tolist() == [True]
     assert false_discovery([0.0501]).tolist() == [False]
     assert false_discovery([0.0501], rate=0.1).tolist() == [True]
+
+
+def test_a_clear_test_stops_early_and_others_go_on(sides):
+    hx, hy, a, b = spectra(sides)
+    many = replace(EVIDENCE, clear_permutations=30)
+    clear = permutation_test(hx, hy, a, b, config=many)
+    assert len(clear.null) == 30
+    assert clear.p < EVIDENCE.clear_p
+    # The first permutations are the same.
+    expected = permutation_test(hx, hy, a, b, config=replace(EVIDENCE, permutations=30))
+    assert np.array_equal(clear.null, expected.null)
+    wrong = np.roll(np.arange(40), 1)
+    unclear = permutation_test(hx, hy, a, b[:, wrong], config=many)
+    assert unclear.p > EVIDENCE.clear_p
+    assert len(unclear.null) == EVIDENCE.permutations
+    assert np.array_equal(unclear.null, permutation_test(hx, hy, a, b[:, wrong]).null)
+
+
+def test_permutations_are_compared_in_blocks_of_any_size(sides, monkeypatch):
+    hx, hy, a, b = spectra(sides)
+    related = relate(*(s.signals for s in sides))
+    together = permutation_test(hx, hy, a, b, relations=related)
+    monkeypatch.setattr(significance, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(relations, "_BLOCK_BYTES", 1)
+    one_by_one = permutation_test(hx, hy, a, b, relations=related)
+    np.testing.assert_allclose(one_by_one.null, together.null, rtol=1e-5, atol=1e-6)
+    assert one_by_one.p == pytest.approx(together.p, rel=1e-4)

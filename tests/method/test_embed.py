@@ -171,6 +171,8 @@ def test_by_torch(z, embedding):
         found = embed([torch.from_numpy(part) for part in z], 3, 0, device, config)
         same_but_for_signs(found.coordinates, expected.coordinates, atol=1e-3)
         assert (found.places is None) == (expected.places is None)
+        far = found.coordinates[np.abs(found.coordinates).argmax(axis=0), np.arange(3)]
+        assert (far > 0).all(), "axes do not point to the farthest row"
         new = z[0][:5] + 0.1
         same_but_for_signs(found.place(new), expected.place(new), atol=1e-3)
 

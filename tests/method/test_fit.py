@@ -22,10 +22,10 @@ from harmonicalign.method.fit import (
     _known,
     _landmarks,
     _largest_first,
-    _warn,
     _weakest,
 )
 from harmonicalign.method.model import placed_confidence
+from harmonicalign.method.verdicts import warn
 
 
 def options(datasets, config=DEFAULT, seed=0):
@@ -191,7 +191,7 @@ def test_warnings_name_the_datasets():
     def said(*tests):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            _warn([("hub", f"d{i}", test) for i, test in enumerate(tests)])
+            warn([("hub", f"d{i}", test) for i, test in enumerate(tests)])
         assert all(w.category is AlignmentWarning for w in caught)
         return [str(w.message) for w in caught]
 
@@ -212,7 +212,7 @@ def test_warnings_name_the_datasets():
 def test_of_many_doubtful_alignments_a_few_are_named():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        _warn([("hub", f"d{i}", significance(0.5)) for i in range(9)])
+        warn([("hub", f"d{i}", significance(0.5)) for i in range(9)])
     said = [str(w.message) for w in caught]
     assert len(said) == FEW_DATASETS + 1
     assert all(f"hub and d{i}" in said[i] for i in range(FEW_DATASETS))

@@ -22,6 +22,9 @@ __all__ = ["HostSolver", "leading_eigenpairs"]
 
 logger = logging.getLogger("harmonicalign")
 
+_FEW_KNOWN = 16
+"""Up to so many known eigenvectors are held as a plain matrix, which multiplies sooner."""
+
 
 @dataclass(frozen=True)
 class HostSolver:
@@ -89,8 +92,12 @@ class HostSolver:
         """The same by ARPACK, or by what takes over where it does not get on, in any order."""
         n = operator.shape[0]
 
+        # Hundreds of products with one vector: making a transposed matrix for each would take as long.
+        known = deflate.toarray() if deflate.shape[1] <= _FEW_KNOWN else deflate
+        back = known.T if isinstance(known, np.ndarray) else known.T.tocsr()
+
         def apply(v: Array) -> Array:
-            return np.asarray(operator @ v - 2 * (deflate @ (deflate.T @ v)))
+            return np.asarray(operator @ v - known @ (2 * (back @ v)))
 
         linear = LinearOperator((n, n), matvec=apply, matmat=apply, dtype=np.float64)
         single = not sp.issparse(operator) and n > self.single_rows

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["BLOCK_BYTES", "blas_threads", "in_threads", "owned", "row_slices", "threads"]
+__all__ = ["BLOCK_BYTES", "blas_threads", "each_in_threads", "in_threads", "owned", "row_slices", "threads"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -77,10 +77,19 @@ def in_threads(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
 
     The threads share what the caller has: work that calls this again gets fewer threads, down to its own.
     """
+    return list(each_in_threads(work, parts))
+
+
+def each_in_threads(work: Callable[[T], R], parts: Sequence[T]) -> Generator[R, None, None]:
+    """The same one by one: the first as soon as it is there, while others are still worked on.
+
+    Who may stop before the last must close it.
+    """
     with owned():
         workers = min(threads(), len(parts))
         if workers <= 1:
-            return [work(part) for part in parts]
+            yield from map(work, parts)
+            return
         share = threads() // workers
 
         context = copy_context()  # listeners of the progress hear what happens in threads, too
@@ -90,7 +99,7 @@ def in_threads(work: Callable[[T], R], parts: Sequence[T]) -> list[R]:
             _set(dict.fromkeys(_numbers(by_thread=True), 1))
 
         with ThreadPoolExecutor(workers, initializer=begin) as pool:
-            return list(pool.map(lambda part: context.copy().run(work, part), parts))
+            yield from pool.map(lambda part: context.copy().run(work, part), parts)
 
 
 @contextmanager

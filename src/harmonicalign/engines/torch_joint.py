@@ -19,7 +19,17 @@ from harmonicalign.engines.torch_neighbours import EXACT_BELOW, knn, knn_in_list
 from harmonicalign.engines.torch_spectral import Kernel, components, eigenpairs, kernel, normalise, reordered
 from harmonicalign.engines.torch_tiles import exact_search, workspace
 
-__all__ = ["JointGraph", "displaced", "on_planes", "smoothed", "stacked", "to_device", "to_host"]
+__all__ = [
+    "JointGraph",
+    "along_axes",
+    "displaced",
+    "moments",
+    "on_planes",
+    "smoothed",
+    "stacked",
+    "to_device",
+    "to_host",
+]
 
 _CANDIDATES = 1 << 27
 """Numbers in the temporaries of a displacement or of a projection, at most."""
@@ -80,11 +90,11 @@ def smoothed(
     seed: int,
     *,
     exact_below: int = EXACT_BELOW,
-) -> tuple[Array, Array]:
+) -> tuple[Tensor, Tensor]:
     """Rows moved part of the way to the weighted mean of their k nearest among a sample of them.
 
-    The same as `harmonicalign.method.embed.smoothed`, on a device. Returned are the rows and the sample as it
-    was before, both on the host.
+    The same as `harmonicalign.method.embed.smoothed`, on a device. Returned are the rows, and the sample as
+    it was before; both stay there.
 
     Parameters
     ----------
@@ -101,14 +111,38 @@ def smoothed(
     """
     if len(sample) == len(rows):
         near = knn(rows, min(k, len(rows) - 1), exact_below=exact_below, random_state=seed)
-        return to_host(smooth(rows, rows, near, share)), to_host(rows)
+        return smooth(rows, rows, near, share), rows
     known = rows[torch.from_numpy(sample).to(rows.device)]
     found = knn(known, k + 1, rows, exact_below=exact_below, random_state=seed)
     other = found.indices != torch.from_numpy(own).to(rows.device)[:, None]
     other[:, -1] &= ~other.all(1)
     shape = len(rows), k
     near = Neighbours(found.indices[other].reshape(shape), found.distances[other].reshape(shape))
-    return to_host(smooth(rows, known, near, share)), to_host(known)
+    return smooth(rows, known, near, share), known
+
+
+def moments(rows: Tensor) -> tuple[Array, Array]:
+    """Mean of the rows, and the sum of their products about it, in double precision on the host."""
+    mean = rows.mean(0, dtype=torch.float64)
+    sums = torch.zeros((rows.shape[1],) * 2, dtype=torch.float64, device=rows.device)
+    step = max(1, workspace(rows.device) // (4 * rows.shape[1]))
+    for start in range(0, len(rows), step):
+        centred = rows[start : start + step].double() - mean
+        sums += centred.mT @ centred
+    return to_host(mean), to_host(sums)
+
+
+def along_axes(rows: Tensor, axes: Array, mean: Array) -> tuple[Tensor, Array]:
+    """Coordinates of the rows along axes through the mean, and the sign that each axis was given.
+
+    The row farthest along an axis is on its positive side.
+    """
+    rows = rows.to(torch.float32)
+    coordinates = rows @ to_device(axes, rows.device) - to_device(mean @ axes, rows.device)
+    low, high = coordinates.aminmax(dim=0)
+    signs = torch.where(high >= -low, 1.0, -1.0).to(coordinates.dtype)
+    coordinates *= signs
+    return coordinates, to_host(signs).astype(np.float64)
 
 
 class JointGraph:

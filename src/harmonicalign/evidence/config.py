@@ -178,6 +178,10 @@ class EvidenceConfig:
         "benchmarks/calibration.py",
         (30,),
     )
+    clear_permutations: int = constant(
+        0, "permutations after which the test stops if p is below `clear_p`; 0 never", "see many_permutations"
+    )
+    clear_p: float = constant(0.005, "p below which a test needs no more permutations", "a tenth of `chance`")
     tail_power: float = constant(
         8.0,
         "power with which p falls beyond these draws",

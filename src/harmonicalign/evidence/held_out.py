@@ -18,7 +18,9 @@ import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Pair
 from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.pairs import balanced, mutual_pairs
 from harmonicalign.engines.rows import unit_rows
+from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.evidence.correspondence import Correspondence, scores
 from harmonicalign.inputs.rows import dense_columns
@@ -64,16 +66,21 @@ def held_out(
     fold = rng.permutation(np.arange(d) % fewest)
     wrong = rng.permutation(d)[: config.wrong_partners]
     rows = _Rows.sampled(harmonics, signals, _informative(found, config), rng, config)
-    agreement, null = np.zeros(d), []
-    for f in range(fewest):
+
+    def judged(f: int) -> tuple[Array, Array]:
         test = np.flatnonzero(fold == f)
         weights = np.where(fold == f, 0.0, found.weights)
         rotation = rows.rotation(spectral, weights, config)
         a = _unit_columns(rows.frequencies[:, None] * spectral[0])
         b = _unit_columns(rows.frequencies[:, None] * (rotation @ spectral[1]))
-        agreement[test] = (a[:, test] * b[:, test]).sum(axis=0)
         others = test[:, None] != wrong[None, :]
-        null += [(one[:, test].T @ other[:, wrong])[others] for one, other in ((a, b), (b, a))]
+        null = [(one[:, test].T @ other[:, wrong])[others] for one, other in ((a, b), (b, a))]
+        return (a[:, test] * b[:, test]).sum(axis=0), np.concatenate(null)
+
+    agreement, null = np.zeros(d), []
+    for f, (own, of_others) in enumerate(in_threads(judged, range(fewest))):
+        agreement[fold == f] = own
+        null.append(of_others)
     pooled = np.sort(np.concatenate(null))
     above = pooled.size - np.searchsorted(pooled, agreement, side="left")
     p_values = np.ones(d) if by_chance else (above + 1) / (pooled.size + 1)
@@ -140,20 +147,10 @@ def _informative(found: Correspondence, config: EvidenceConfig) -> Array:
 def _mutual(x: Array, y: Array, k: int) -> sp.csr_matrix:
     """Rows that are among each other's k nearest, balanced so that central rows do not dominate."""
     k = min(k, len(x), len(y))
-    forward, backward = (
-        sp.csr_matrix((np.ones(near.size), near.ravel(), np.arange(0, near.size + 1, k)), shape=shape)
-        for near, shape in (
-            (nearest_rows(y, k, x, exact=False).indices, (len(x), len(y))),
-            (nearest_rows(x, k, y, exact=False).indices, (len(y), len(x))),
-        )
-    )
-    pairing = sp.csr_matrix(forward.multiply(backward.T))
-    for _ in range(5):
-        for axis in (1, 0):
-            total = np.maximum(np.asarray(pairing.sum(axis=axis)).ravel(), 1e-300)
-            scale = sp.diags_array(1 / total)
-            pairing = sp.csr_matrix(scale @ pairing if axis == 1 else pairing @ scale)
-    return pairing
+    forward, backward = (nearest_rows(b, k, a, exact=False).indices for a, b in ((x, y), (y, x)))
+    i, j = mutual_pairs(forward, backward)
+    shape = len(x), len(y)
+    return sp.csr_matrix((balanced(i, j, np.ones(len(i)), shape, 5), (i, j)), shape=shape)
 
 
 def _unit_columns(x: Array) -> Array:

@@ -24,10 +24,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
+from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.inputs.rows import dense_columns
 
 __all__ = ["Relations", "column_variances", "relate"]
+
+
+_BLOCK_BYTES = 2**20
+"""Relations of several permutations are compared together while they take no more than this."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +78,19 @@ class Relations:
         Parameters
         ----------
         partners
-            For each feature, the position in `features` of its partner in the second dataset, a permutation;
-            None compares each feature with itself.
+            For each feature, the position in `features` of its partner in the second dataset, a permutation,
+            or several, one per row; None compares each feature with itself.
         """
-        y = self.y if partners is None else self.y.take(partners, axis=1).take(partners, axis=2)
-        return _scores(self.x, y, self.config.relation_steps)
+        if partners is None or partners.ndim == 1:
+            y = self.y if partners is None else _reordered(self.y, partners[None])[:, 0]
+            return _scores(self.x, y, self.config.relation_steps)
+        step = max(1, _BLOCK_BYTES // self.y.nbytes)
+        blocks = [partners[start : start + step] for start in range(0, len(partners), step)]
+
+        def compare(some: Array) -> Array:
+            return _scores(self.x[:, None], _reordered(self.y, some), self.config.relation_steps)
+
+        return np.concatenate(in_threads(compare, blocks))
 
     def weights(self) -> Array:
         """``max(c_s, 0)²`` of all features, 0 for those that are not used; 1 for all if none agrees."""
@@ -100,14 +113,22 @@ def relate(x: Any, y: Any, config: EvidenceConfig = EVIDENCE) -> Relations:
     return Relations(features, len(spread), rx, ry, float(skew / alike) if alike > 0 else 0.0, config, rows)
 
 
+def _reordered(y: Array, partners: Array) -> Array:
+    """Relations (a, m, m) with features in each order of `partners`, (n, m), as (a, n, m, m)."""
+    if len(partners) == 1:  # of many features, which go one by one, this takes half as long
+        return np.asarray(y.take(partners[0], axis=1).take(partners[0], axis=2)[:, None])
+    return np.asarray(y[:, partners[:, :, None], partners[:, None, :]])
+
+
 def _scores(x: Array, y: Array, n_steps: int) -> Array:
-    """Agreement of profiles, tables (a, m, m) of relations in two datasets."""
-    both = np.einsum("ast,ast->st", x, y)
-    squares_x, squares_y = np.einsum("ast,ast->st", x, x), np.einsum("ast,ast->st", y, y)
-    found = weights = np.ones(len(both), dtype=both.dtype)
+    """Agreement of profiles, tables (a, …, m, m) of relations in two datasets, of which x may be shared."""
+    both = np.einsum("a...,a...->...", x, y)
+    squares_x, squares_y = np.einsum("a...,a...->...", x, x), np.einsum("a...,a...->...", y, y)
+    found = weights = np.ones(both.shape[:-1], dtype=both.dtype)
     for _ in range(n_steps):
-        norm = np.sqrt((squares_x @ weights) * (squares_y @ weights))
-        found = np.divide(both @ weights, norm, out=np.zeros_like(norm), where=norm > 0)
+        of_x, of_y, agreeing = ((m @ weights[..., None])[..., 0] for m in (squares_x, squares_y, both))
+        norm = np.sqrt(of_x * of_y)
+        found = np.divide(agreeing, norm, out=np.zeros_like(norm), where=norm > 0)
         weights = np.maximum(found, 0) ** 2
     return np.asarray(found, dtype=np.float64)
 

@@ -9,14 +9,17 @@ from scipy import stats
 
 from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
+from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
-from harmonicalign.evidence.correspondence import scores
 from harmonicalign.evidence.relations import Relations
-from harmonicalign.paper.align import orthogonalize
 from harmonicalign.paper.bands import bandlimiting_weights
 from harmonicalign.paper.harmonics import Harmonics
 
 __all__ = ["Significance", "false_discovery", "permutation_test", "tail_probability"]
+
+
+_BLOCK_BYTES = 2**20
+"""Permutations are compared together while their spectra take no more than this, and stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -127,44 +130,83 @@ def permutation_test(
     if a.shape[1] < config.fewest_features:
         return Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0), chance=config.chance)
 
-    def statistics(other: Array) -> tuple[float, float]:
-        rotation, singular_values, _ = orthogonalize(bands * (a @ other.T), complete=False)
-        weights = np.maximum(scores(rotation, fx, a, other), 0) ** 2
-        if weights.any():
-            rotation = orthogonalize(bands * ((a * weights) @ other.T), complete=False)[0]
-        agreement = np.maximum(scores(rotation, fx, a, other), 0)
-        return float(singular_values.sum()), float(np.linalg.norm(agreement, 4))
-
-    rng, n_permutations = np.random.RandomState(random_state), config.permutations
+    rng, least = np.random.RandomState(random_state), config.block_features
     smoothness = _smoothness(fx, a) + _smoothness(fy, b)
     order = np.argsort(smoothness, kind="stable")
-    as_paired = np.array(statistics(b))
-    permuted = np.array(
-        [statistics(b[:, _shuffled(order, rng, config.block_features)]) for _ in range(n_permutations)]
-    )
-    if relations is not None:
-        every = np.full(len(informative), -np.inf)  # uninformative features are sorted first
-        every[informative] = smoothness
-        order = np.argsort(every[relations.features], kind="stable")
-        kin = [
-            _relatedness(relations, _shuffled(order, rng, config.block_features))
-            for _ in range(n_permutations)
-        ]
-        as_paired = np.append(as_paired, _relatedness(relations))
-        permuted = np.column_stack([permuted, kin])
+    every = np.full(len(informative), -np.inf)  # uninformative features are sorted first
+    every[informative] = smoothness
+    of_related = None if relations is None else np.argsort(every[relations.features], kind="stable")
+
+    def statistics(n: int | None) -> Array:
+        """Of the features as they are paired (n is None), or of n permutations."""
+        found = _agreements(a, b, fx, bands, _draws(order, rng, least, n))
+        if relations is None or of_related is None:
+            return found
+        return np.column_stack([found, _relatedness(relations, _draws(of_related, rng, least, n))])
+
+    as_paired = statistics(None)[0]
+    permuted = np.empty((0, len(as_paired)))
+    first = config.permutations
+    if config.clear_permutations:
+        first = min(first, max(config.clear_permutations, config.tail_draws + 1))
+    for n in (first, config.permutations - first):
+        permuted = np.concatenate([permuted, statistics(n)]) if n else permuted
+        test = _compared(as_paired, permuted, relations, config)
+        if test.p < config.clear_p:
+            break
+    return test
+
+
+def _compared(
+    as_paired: Array, permuted: Array, relations: Relations | None, config: EvidenceConfig
+) -> Significance:
+    """The test from the statistics of the features as they are paired, and permuted."""
     mean, spread = permuted.mean(axis=0), permuted.std(axis=0, ddof=1)
     spread = np.maximum(spread, 1e-12 * np.maximum(as_paired, 1e-300))
     standing = (as_paired - mean) / spread
     observed = float(standing.max())
     opposed = False
     if relations is not None and relations.opposed:
-        beyond = (_relatedness(relations.negated()) - mean[-1]) / spread[-1]
+        beyond = (float(_relatedness(relations.negated())[0]) - mean[-1]) / spread[-1]
         opposed = bool(beyond > max(config.clearly, standing[-1]))
     null = ((permuted - mean) / spread).max(axis=1)
     # If nothing varies, only rounding errors are left and must not be amplified.
     z = (observed - float(null.mean())) / max(float(null.std(ddof=1)), config.least_spread)
     p = tail_probability(observed, null, config)
     return Significance(z=z, p=p, observed=observed, null=null, opposed=opposed, chance=config.chance)
+
+
+def _agreements(a: Array, b: Array, frequencies: Array, bands: Array, partners: Array) -> Array:
+    """The first two statistics for each row of partners of the features of b, (m, 2)."""
+    weighted = frequencies[:, None] * a
+    length = np.linalg.norm(weighted, axis=0)
+
+    def agreement(rotation: Array, other: Array) -> Array:
+        turned = frequencies[:, None] * (rotation @ other)
+        norm = length * np.sqrt(np.einsum("mkd,mkd->md", turned, turned))
+        found = np.einsum("kd,mkd->md", weighted, turned)
+        return np.asarray(np.maximum(np.divide(found, norm, out=np.zeros_like(norm), where=norm > 0), 0))
+
+    def compare(some: Array) -> Array:
+        other = np.ascontiguousarray(b[:, some].transpose(1, 0, 2))
+        rotation, singular_values = _rotations(bands * (a @ other.mT))
+        weights = agreement(rotation, other) ** 2
+        # Where no feature agrees the first rotation stays, as it does with equal weights.
+        weights[~weights.any(axis=1)] = 1
+        rotation = _rotations(bands * ((a * weights[:, None]) @ other.mT))[0]
+        agreeing = np.linalg.norm(agreement(rotation, other), 4, axis=1)
+        return np.column_stack([singular_values.sum(axis=1), agreeing])
+
+    step = max(1, _BLOCK_BYTES // (8 * max(b.size, bands.size)))
+    blocks = [partners[start : start + step] for start in range(0, len(partners), step)]
+    return np.concatenate(in_threads(compare, blocks))
+
+
+def _rotations(c: Array) -> tuple[Array, Array]:
+    """Partial isometries and singular values of several matrices, as `orthogonalize` has them of one."""
+    u, s, vt = np.linalg.svd(c, full_matrices=False)
+    determined = s > max(c.shape[1:]) * np.finfo(np.float64).eps * s[:, :1]
+    return (u * determined[:, None]) @ vt, s
 
 
 def tail_probability(observed: float, null: Array, config: EvidenceConfig = EVIDENCE) -> float:
@@ -197,9 +239,10 @@ def tail_probability(observed: float, null: Array, config: EvidenceConfig = EVID
     return float((n_tail + 1) / (len(null) + 1) * beyond**-config.tail_power)
 
 
-def _relatedness(relations: Relations, partners: Array | None = None) -> float:
-    """Agreement of the relations; cubes are scores times weights."""
-    return float((np.maximum(relations.scores(partners), 0) ** 3).sum())
+def _relatedness(relations: Relations, partners: Array | None = None) -> Array:
+    """Agreement of the relations for each row of partners; cubes are scores times weights."""
+    found = relations.scores(partners)
+    return np.asarray((np.maximum(found, 0) ** 3).sum(axis=-1)).reshape(-1)
 
 
 def false_discovery(p_values: Array, rate: float = 0.05) -> Array:
@@ -220,12 +263,20 @@ def _smoothness(frequencies: Array, spectral: Array) -> Array:
     return np.asarray(frequencies @ power / power.sum(axis=0))
 
 
+def _draws(order: Array, rng: np.random.RandomState, least: int, n: int | None) -> Array:
+    """So many permutations of the features, (n, d), or for None their own order."""
+    if n is None:
+        return np.arange(len(order))[None]
+    return np.array([_shuffled(order, rng, least) for _ in range(n)]).reshape(n, len(order))
+
+
 def _shuffled(order: Array, rng: np.random.RandomState, least: int) -> Array:
     """A random permutation within blocks of similar smoothness."""
     d = len(order)
     size = min(d, max(least, d // 20))
     out = np.empty(d, dtype=np.int64)
-    rolled = np.roll(order, rng.randint(size))
+    by = rng.randint(size)
+    rolled = np.concatenate([order[d - by :], order[: d - by]])
     for start in range(0, d - size + 1, size):
         stop = start + size if start + 2 * size <= d else d
         block = rolled[start:stop]

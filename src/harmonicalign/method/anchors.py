@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from harmonicalign._typing import Array
 from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.pairs import mutual_pairs, normalised
 from harmonicalign.method.config import MethodConfig
 
 __all__ = ["find_anchors", "gaussian_weights", "known_pairs", "masses", "mutual_neighbours"]
@@ -53,19 +54,17 @@ def mutual_neighbours(
         (n_x, n_y), non-negative.
     """
     k = min(k, len(x), len(y))
-    forward = _neighbour_matrix(nearest_rows(y, k, x, exact=False).indices, len(y))
-    backward = _neighbour_matrix(nearest_rows(x, k, y, exact=False).indices, len(x))
-    i, j = forward.multiply(backward.T).nonzero()
+    forward, backward = (nearest_rows(b, k, a, exact=False).indices for a, b in ((x, y), (y, x)))
+    i, j = mutual_pairs(forward, backward)
     weights = weight(((x[i] - y[j]) ** 2).sum(axis=1))
-    pairing = sp.csr_matrix((weights, (i, j)), shape=(len(x), len(y)))
     if known is not None:
-        free_x = np.asarray(known.sum(axis=1)).ravel() == 0
-        free_y = np.asarray(known.sum(axis=0)).ravel() == 0
-        pairing = (
-            sp.diags_array(free_x.astype(float)) @ pairing @ sp.diags_array(free_y.astype(float)) + known
-        )
-    of_x, of_y = (np.sqrt(_inverse(pairing.sum(axis=axis))) for axis in (1, 0))
-    return sp.csr_matrix(sp.diags_array(of_x) @ pairing @ sp.diags_array(of_y))
+        given = known.tocoo()
+        taken_x, taken_y = (np.asarray(known.sum(axis=axis)).ravel() > 0 for axis in (1, 0))
+        free = ~(taken_x[i] | taken_y[j])
+        i, j = np.concatenate([i[free], given.row]), np.concatenate([j[free], given.col])
+        weights = np.concatenate([weights[free], given.data])
+    shape = len(x), len(y)
+    return sp.csr_matrix((normalised(i, j, weights, shape), (i, j)), shape=shape)
 
 
 def find_anchors(
@@ -97,14 +96,3 @@ def known_pairs(pairs: Any, n_x: int, n_y: int) -> sp.csr_matrix:
     matrix.sum_duplicates()
     matrix.data[:] = 1  # a pair given twice counts once
     return matrix
-
-
-def _neighbour_matrix(indices: Array, n_columns: int) -> sp.csr_matrix:
-    n, k = indices.shape
-    return sp.csr_matrix((np.ones(n * k), indices.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n_columns))
-
-
-def _inverse(sums: Any) -> Array:
-    """One over each sum; rows without any weight stay at zero."""
-    values = np.asarray(sums, dtype=np.float64).ravel()
-    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 1e-300)

@@ -115,6 +115,11 @@ class MethodConfig(EvidenceConfig):
     n_parents: int = constant(
         3, "number of datasets tried as the parent of one whose features do not correspond", _COST, (1,)
     )
+    many_permutations: int = constant(
+        24,
+        "permutations after which the test of one of many datasets stops if its p is clear",
+        "60 batches of 100 digits: accuracy .927, with all permutations .924",
+    )
     small_share: float = constant(
         0.1, "datasets with fewer rows, as a share of the largest, do not decide the significance", _ABLATION
     )

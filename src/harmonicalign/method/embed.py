@@ -134,28 +134,39 @@ def embed(
         sample = np.sort(np.random.RandomState(seed).permutation(n)[: config.known_rows])
     own = np.full(n, -1)
     own[sample] = np.arange(len(sample))
+    if device != "cpu":
+        return _embed_on_device(z, n_components, seed, sample, own, config)
     places: Array | None = None
-    if device == "cpu":
-        parts = [part.astype(np.float32, copy=False) for part in z]
-        if flat:
-            rows = np.vstack(parts)
-        else:
-            projected, places = project_together(parts, within=True, config=config)
-            rows = np.vstack(projected)
-        known = rows[sample] if len(sample) < n else rows
-        smooth_rows = smoothed(rows, known, own, config)
+    parts = [part.astype(np.float32, copy=False) for part in z]
+    if flat:
+        rows = np.vstack(parts)
     else:
-        from harmonicalign.engines import torch_joint
-
-        on_device = torch_joint.stacked(z)
-        if not flat:
-            places = torch_joint.to_host(on_device)
-            on_device = torch_joint.on_planes(z, min(n, config.tangent_neighbours), seed)
-        smooth_rows, known = torch_joint.smoothed(
-            on_device, sample, own, config.joint_neighbours, config.smoothing, seed
-        )
+        projected, places = project_together(parts, within=True, config=config)
+        rows = np.vstack(projected)
+    known = rows[sample] if len(sample) < n else rows
+    smooth_rows = smoothed(rows, known, own, config)
     axes = principal_axes(smooth_rows, n_components)
     coordinates = np.asarray(axes.apply(smooth_rows), dtype=np.float32)
+    return Embedding(coordinates, known, places, axes, sizes, config.for_placing())
+
+
+def _embed_on_device(
+    z: Sequence[Any], n_components: int, seed: int, sample: Array, own: Array, config: MethodConfig
+) -> Embedding:
+    """The same of tensors, which stay where they are until the embedding is copied to the host."""
+    from harmonicalign.engines import torch_joint
+
+    places: Array | None = None
+    sizes, rows = tuple(map(len, z)), torch_joint.stacked(z)
+    if len(rows) <= config.tangent_rows:
+        places = torch_joint.to_host(rows)
+        rows = torch_joint.on_planes(z, min(len(rows), config.tangent_neighbours), seed)
+    moved, sampled = torch_joint.smoothed(rows, sample, own, config.joint_neighbours, config.smoothing, seed)
+    mean, covariance = torch_joint.moments(moved)
+    leading = _leading(covariance, n_components)
+    along, signs = torch_joint.along_axes(moved, leading, mean)
+    axes = LinearMap(leading * signs, -mean @ (leading * signs))
+    coordinates, known = torch_joint.to_host(along), torch_joint.to_host(sampled)
     return Embedding(coordinates, known, places, axes, sizes, config.for_placing())
 
 
@@ -206,12 +217,17 @@ def principal_axes(rows: Array, n_components: int) -> LinearMap:
     for some in row_slices(len(rows), 8 * rows.shape[1]):
         centred = rows[some] - mean
         covariance += centred.T @ centred
-    variances, vectors = scipy.linalg.eigh(covariance)
-    # Ten digits below the largest there is nothing but rounding; at least one column is kept.
-    varies = int(np.count_nonzero(variances > 1e-10 * max(variances[-1], 0)))
-    axes = vectors[:, ::-1][:, : max(1, min(n_components, varies))]
+    axes = _leading(covariance, n_components)
     # The row farthest along an axis is on its positive side, whatever the signs of the axes before it.
     coordinates = rows @ axes.astype(rows.dtype) - (mean @ axes).astype(rows.dtype)
     farthest = coordinates[np.argmax(np.abs(coordinates), axis=0), np.arange(axes.shape[1])]
     axes = axes * np.where(farthest < 0, -1.0, 1.0)
     return LinearMap(axes, -mean @ axes)
+
+
+def _leading(covariance: Array, n_components: int) -> Array:
+    """Leading principal axes, in order, without directions in which nothing varies."""
+    variances, vectors = scipy.linalg.eigh(covariance)
+    # Ten digits below the largest there is nothing but rounding; at least one column is kept.
+    varies = int(np.count_nonzero(variances > 1e-10 * max(variances[-1], 0)))
+    return np.asarray(vectors[:, ::-1][:, : max(1, min(n_components, varies))])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 
-from harmonicalign._exceptions import AlignmentWarning, DisconnectedGraphWarning
+from harmonicalign._exceptions import DisconnectedGraphWarning
 from harmonicalign._progress import FEW_DATASETS, Progress, fit_plan
 from harmonicalign._typing import Array, Matrix
-from harmonicalign.engines.threads import in_threads, owned
+from harmonicalign.engines.threads import each_in_threads, in_threads, owned
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.rows import same_matrix
 from harmonicalign.inputs.settings import FitOptions
@@ -23,8 +25,8 @@ from harmonicalign.method.embed import embed
 from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment
-from harmonicalign.method.space import joint_space, pooled_correspondence
-from harmonicalign.method.verdicts import doubts, judged
+from harmonicalign.method.space import JointSpace, joint_space, pooled_correspondence
+from harmonicalign.method.verdicts import all_doubts, doubts, judged, warn
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
 from harmonicalign.paper.reduction import Reduction, reduce_rows
@@ -33,6 +35,9 @@ __all__ = ["add_dataset", "fit_refined"]
 
 Anchors = Mapping[tuple[int, int], Any]
 T = TypeVar("T")
+
+_LARGE = 2**26
+"""Of datasets with more numbers than this one after the other is described, if they are few."""
 
 
 @owned()
@@ -74,7 +79,12 @@ def fit_refined(
         must = _anchored_rows(anchors, i)
         return _describe(datasets[i], signals[i], i, options, n_landmarks, must, names[i])
 
-    described = _each(describe, range(len(sizes)), "harmonics", names, progress)
+    # Copies of large matrices must not be made of several at once.
+    small = len(sizes) > FEW_DATASETS or max(_numbers_in(d) for d in datasets) <= _LARGE
+    with warnings.catch_warnings():
+        # Separate clusters are common in real data, and this method can handle them.
+        warnings.simplefilter("ignore", DisconnectedGraphWarning)
+        described = _each(describe, range(len(sizes)), "harmonics", names, progress, at_once=small)
     reductions, components, landmarks, sides = zip(*described, strict=True)
     order = _largest_first(sides, sizes, anchors)
     own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
@@ -92,12 +102,9 @@ def fit_refined(
             # Mostly single-threaded numpy passes over all rows, so datasets are processed in parallel.
             z: list[Any] = in_threads(lambda part: space.place(*part), parts)
         else:
-            z = [space.place_on(options.device, *part) for part in parts]
-    doubtful: list[str] = []
-    for i in order[1:]:
-        places = [space.place(j, sides[j].components, sides[j].signals) for j in (parents[i], i)]
-        doubtful += doubts((names[parents[i]], names[i]), pairs[i], couples[i], places, config)
-    _warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
+            z = [_place_on(options.device, space, *part) for part in parts]
+        doubtful = all_doubts(names, pairs, sides, space, config)
+    warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
     with progress.stage("embedding"):
         embedding = embed(z, options.n_components, seed, options.device, config)
     significance = _weakest([(sizes[i], pairs[i].significance) for i in order[1:]], sizes[order[0]], config)
@@ -147,9 +154,11 @@ def add_dataset(
     config, seed, number = model.config, options.seed, len(datasets)
     options = replace(options, own_columns=same_matrix(new, new_signals))
     nothing = np.empty(0, dtype=np.int64)
-    reduction, components, chosen, side = _describe(
-        new, new_signals, 0, options, n_landmarks, nothing, "the new dataset"
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisconnectedGraphWarning)
+        reduction, components, chosen, side = _describe(
+            new, new_signals, 0, options, n_landmarks, nothing, "the new dataset"
+        )
     by_size = sorted(range(number), key=lambda i: -datasets[i].shape[0])
     sides = {
         i: Side(
@@ -162,7 +171,7 @@ def add_dataset(
     parent, found = _best_parent(list(sides), lambda i: _align(sides[i], side, None, options, config))
     couple, said = (sides[parent], side), ("the model", "the new dataset")
     found = judged(found, couple, options.own_columns, seed, config)
-    _warn([(*said, found.significance)], doubts(said, found, couple, config=config))
+    warn([(*said, found.significance)], doubts(said, found, couple, config=config))
     placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
     space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
     # All rows of a dataset are added at once and are also neighbours of each other.
@@ -176,6 +185,16 @@ def add_dataset(
         space=space,
         added=(*model.added, added),
     )
+
+
+def _place_on(device: Any, space: JointSpace, i: int, components: Array, signals: Any) -> Any:
+    """Joint coordinates on a torch device, to which rows that are their own signals go only once."""
+    rows: Any = components
+    if signals is components:
+        from harmonicalign.engines.torch_joint import to_device
+
+        rows = signals = to_device(components, device)
+    return space.place_on(device, i, rows, signals)
 
 
 def _describe(
@@ -196,13 +215,15 @@ def _describe(
         chosen = np.asarray(options.landmarks[i])
     n_neighbors = min(settings.n_neighbors[i], len(chosen) - 1)
     graph = kernel_graph(components[chosen], n_neighbors=n_neighbors, **options.kernel)
-    with warnings.catch_warnings():
-        # Separate clusters are common in real data, and this method can handle them.
-        warnings.simplefilter("ignore", DisconnectedGraphWarning)
-        k = min(settings.n_harmonics[i], len(chosen) - 1)
-        found = harmonics(graph, k, random_state=seed, name=name)
+    k = min(settings.n_harmonics[i], len(chosen) - 1)
+    found = harmonics(graph, k, random_state=seed, name=name)
     shown = signals[chosen] if len(chosen) < signals.shape[0] else signals
     return reduction, components, chosen, Side(components[chosen], shown, found)
+
+
+def _numbers_in(data: Matrix) -> int:
+    """How many numbers a matrix stores."""
+    return int(data.nnz) if sp.issparse(data) else int(np.prod(data.shape))
 
 
 def _affordable(anchors: Anchors, sizes: Sequence[int], n_landmarks: int, seed: int) -> Anchors:
@@ -278,6 +299,8 @@ def _align_with_parents(
     The parent is the largest dataset, unless the features of the two do not correspond beyond chance. Then
     the next largest ones are tried. Rows known to match decide first.
     """
+    if len(order) > FEW_DATASETS:
+        config = replace(config, clear_permutations=config.many_permutations)
 
     def with_parent(position: int) -> tuple[int, PairAlignment]:
         i = order[position]
@@ -293,16 +316,24 @@ def _align_with_parents(
 
 
 def _each(
-    work: Callable[[int], T], numbers: Sequence[int], what: str, names: Sequence[str], progress: Progress
+    work: Callable[[int], T],
+    numbers: Sequence[int],
+    what: str,
+    names: Sequence[str],
+    progress: Progress,
+    *,
+    at_once: bool = True,
 ) -> list[T]:
-    """Results for every number: one stage each for a few datasets, one for all, in threads, for more."""
+    """Results for every number: one stage each for a few datasets, one for all for more; in threads."""
     if len(names) > FEW_DATASETS:
         with progress.stage(f"{what} of {len(numbers)} datasets"):
             return in_threads(work, numbers)
     out = []
-    for i in numbers:
-        with progress.stage(f"{what} of {names[i]}"):
-            out.append(work(i))
+    # Closed also where the user interrupts, so that threads are handed back before those of the fit.
+    with closing(each_in_threads(work, numbers) if at_once else (work(i) for i in numbers)) as found:
+        for i in numbers:
+            with progress.stage(f"{what} of {names[i]}"):
+                out.append(next(found))
     return out
 
 
@@ -334,45 +365,3 @@ def _known(anchors: Anchors, x: int, y: int, landmarks: Sequence[Array]) -> Any:
         return None
     numbers = [np.searchsorted(landmarks[d], np.asarray(pairs)[:, c]) for c, d in enumerate((x, y))]
     return known_pairs(np.stack(numbers, axis=1), len(landmarks[x]), len(landmarks[y]))
-
-
-def _warn(pairs: Sequence[tuple[str, str, Significance]], doubtful: Sequence[str] = ()) -> None:
-    """Warn of alignments that were not tested, are not significant, or should be doubted for other reasons.
-
-    Parameters
-    ----------
-    pairs
-        Names of the two datasets of every pair, and its test.
-    doubtful
-        Other reasons for doubt.
-    """
-    said = []
-    opposed = [f"{one} and {other}" for one, other, test in pairs if test.opposed]
-    for one, other, test in pairs:
-        where = "" if len(pairs) == 1 else f" of {one} and {other}"
-        if not test.tested:
-            said.append(
-                f"whether the alignment{where} is better than chance was {test}. Check whether rows of known "
-                "groups come together"
-            )
-        elif test.by_chance:
-            said.append(
-                f"the alignment{where} is no better than chance ({test}): wrongly paired features agree as "
-                "well. Check that the columns of signals mean the same in every dataset (those of two "
-                "separate PCAs or SVDs do not) and are in the same order, that they vary, and that the "
-                "datasets overlap"
-            )
-    if len(said) > FEW_DATASETS:
-        said = [
-            *said[:FEW_DATASETS],
-            f"{len(said) - FEW_DATASETS} more alignments are doubtful in the same way",
-        ]
-    if opposed:
-        said.append(
-            f"columns of {'; '.join(opposed)} seem to go opposite ways: they have the same correlations with "
-            "each other in both datasets, but the opposite skewness. If large values in one dataset mean "
-            "small values in the other (Ct values and counts, methylation and expression), negate its "
-            "columns and fit again"
-        )
-    for text in [*doubtful, *said]:
-        warnings.warn(text, AlignmentWarning, stacklevel=4)

@@ -24,6 +24,7 @@ import scipy.linalg
 from harmonicalign._typing import Array
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.engines.rows import blend, softened
+from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.maps import LinearMap, Side, ridge_regression, turn, typical_length, weighted_axes
@@ -268,15 +269,17 @@ def reliable_axes(u: Sequence[Array], config: MethodConfig) -> LinearMap:
     """
     width, total = u[0].shape[1], sum(map(len, u))
     mean = np.sum([rows.sum(axis=0) for rows in u], axis=0) / total
-    own, near = np.zeros((width, width)), np.zeros((width, width))
-    for rows in u:
+
+    def products(rows: Array) -> tuple[Array, Array]:
         centred = rows - rows.mean(axis=0)
-        own += centred.T @ centred / total
         k = min(config.confidence_neighbours, len(rows) - 1)
-        found = nearest_rows(rows, k, exact=False).indices
+        found, near = nearest_rows(rows, k, exact=False).indices, np.zeros((width, width))
         for j in range(k):
             apart = rows - rows[found[:, j]]
             near += apart.T @ apart / (k * total)
+        return centred.T @ centred / total, near
+
+    own, near = (np.sum(parts, axis=0) for parts in zip(*in_threads(products, u), strict=True))
     values, vectors = scipy.linalg.eigh(own)
     kept = values > 1e-8 * max(values[-1], 0)
     if not kept.any():  # nothing varies within the datasets

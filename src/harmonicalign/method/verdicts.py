@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from harmonicalign._exceptions import AlignmentWarning
+from harmonicalign._progress import FEW_DATASETS
 from harmonicalign._typing import Array
+from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.doubts import doubts_about_columns, doubts_about_rows
 from harmonicalign.evidence.geometric import untested_if_geometric
 from harmonicalign.evidence.held_out import held_out
 from harmonicalign.evidence.relations import relate
+from harmonicalign.evidence.significance import Significance
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.maps import Side
 from harmonicalign.method.problem import PairAlignment
+from harmonicalign.method.space import JointSpace
 
-__all__ = ["doubts", "judged"]
+__all__ = ["all_doubts", "doubts", "judged", "warn"]
 
 
 def judged(
@@ -87,3 +93,67 @@ def doubts(
     if not said and coordinates is not None and not (test.by_chance or test.opposed):
         said = doubts_about_rows(names, coordinates, signals, found.correspondence.share, config)
     return said
+
+
+def all_doubts(
+    names: Sequence[str],
+    pairs: Mapping[int, PairAlignment],
+    sides: Sequence[Side],
+    space: JointSpace,
+    config: MethodConfig,
+) -> list[str]:
+    """What should make users doubt the pairs, in words."""
+    parents = space.parents
+    both = sorted({j for i in pairs for j in (i, parents[i])})
+    found = in_threads(lambda j: space.place(j, sides[j].components, sides[j].signals), both)
+    placed = dict(zip(both, found, strict=True))
+
+    def about(i: int) -> list[str]:
+        couple = parents[i], i
+        named = names[couple[0]], names[couple[1]]
+        described = sides[couple[0]], sides[couple[1]]
+        return doubts(named, pairs[i], described, [placed[j] for j in couple], config)
+
+    return [text for said in in_threads(about, list(pairs)) for text in said]
+
+
+def warn(pairs: Sequence[tuple[str, str, Significance]], doubtful: Sequence[str] = ()) -> None:
+    """Warn of alignments that were not tested, are not significant, or should be doubted for other reasons.
+
+    Parameters
+    ----------
+    pairs
+        Names of the two datasets of every pair, and its test.
+    doubtful
+        Other reasons for doubt.
+    """
+    said = []
+    opposed = [f"{one} and {other}" for one, other, test in pairs if test.opposed]
+    for one, other, test in pairs:
+        where = "" if len(pairs) == 1 else f" of {one} and {other}"
+        if not test.tested:
+            said.append(
+                f"whether the alignment{where} is better than chance was {test}. Check whether rows of known "
+                "groups come together"
+            )
+        elif test.by_chance:
+            said.append(
+                f"the alignment{where} is no better than chance ({test}): wrongly paired features agree as "
+                "well. Check that the columns of signals mean the same in every dataset (those of two "
+                "separate PCAs or SVDs do not) and are in the same order, that they vary, and that the "
+                "datasets overlap"
+            )
+    if len(said) > FEW_DATASETS:
+        said = [
+            *said[:FEW_DATASETS],
+            f"{len(said) - FEW_DATASETS} more alignments are doubtful in the same way",
+        ]
+    if opposed:
+        said.append(
+            f"columns of {'; '.join(opposed)} seem to go opposite ways: they have the same correlations with "
+            "each other in both datasets, but the opposite skewness. If large values in one dataset mean "
+            "small values in the other (Ct values and counts, methylation and expression), negate its "
+            "columns and fit again"
+        )
+    for text in [*doubtful, *said]:
+        warnings.warn(text, AlignmentWarning, stacklevel=4)

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, Matrix, MatrixLike
-from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.faiss_neighbours import FaissNeighbours
 from harmonicalign.engines.threads import in_threads, owned, row_slices
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.inputs.validate import check_data, check_integer, check_rows
@@ -36,6 +36,9 @@ _PRODUCT_ROWS = 4096
 
 _EXACT_ROWS = 10_000
 """Distances to the neighbours of more rows stay in single precision: weights change by 1e-6."""
+
+_RECALL = 0.9
+"""Share of the neighbours of so many rows that is found; a mean hardly notices those that are not."""
 
 _MOST_STEPS = 10_000
 """Maximum number of diffusion steps."""
@@ -205,7 +208,8 @@ def _kernel(rows: Array, queries: Array | None, k: int) -> sp.csr_matrix:
     """Gaussian weights of the k nearest rows of each query; without queries, of the nearest other rows."""
     k = min(k, len(rows) - (queries is None))
     n_queries = len(rows if queries is None else queries)
-    near = nearest_rows(rows, k, queries, exact=n_queries <= _EXACT_ROWS)
+    engine = FaissNeighbours() if n_queries <= _EXACT_ROWS else FaissNeighbours(exact=False, recall=_RECALL)
+    near = engine(rows, k, queries)
     distances, indices = near.distances, near.indices
     scale = np.maximum(distances[:, -1:], np.finfo(np.float64).tiny)
     weights = np.exp(-((distances / scale) ** 2))
