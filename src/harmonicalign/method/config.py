@@ -131,6 +131,25 @@ class MethodConfig(EvidenceConfig):
     balance_more: float = constant(
         2.0, "additional power if the components explain the signals", _ABLATION, (0.0,)
     )
+    # Signals that are not the datasets' own columns.
+    canonical_components: int = constant(
+        20, "number of canonical components of the signals", "cortex, proteins and digits; 10, 20, 40", (10, 40)
+    )
+    predicted_share: float = constant(
+        0.5,
+        "share of what the components predict in the reading of a row, beside its signals",
+        "FOSCTTM of cortex .199 to .185, of proteins .124 to .117",
+        (0.0,),
+    )
+    modality_balance: float = constant(
+        0.5,
+        "balance of readings and components in the common space",
+        "FOSCTTM of proteins .093, cortex .190 without components, .085, .186 with half",
+        (0.35, 0.7, 1.0),
+    )
+    modality_length: float = constant(
+        0.0, "as `soft_length`, for readings", "FOSCTTM of cortex .173, with 2 .209", (1.0, 2.0)
+    )
     bridge_ridge: float = constant(
         0.01, "ridge of the prediction of signals that an added dataset lacks", "not measured separately"
     )
