@@ -126,14 +126,14 @@ class MethodConfig(EvidenceConfig):
         0.1, "datasets with fewer rows, as a share of the largest, do not decide the significance", _ABLATION
     )
     balance_power: float = constant(
-        2.0, "power of the share of signals in the common space", _ABLATION, (1.0, 4.0)
+        4.0, "power of the share of signals in the common space", _ABLATION, (2.0, 8.0)
     )
-    balance_more: float = constant(
-        2.0, "additional power if the components explain the signals", _ABLATION, (0.0,)
+    bridge_ridge: float = constant(
+        0.01, "ridge of the prediction of signals that an added dataset lacks", "not measured separately"
     )
-    # Signals that are not the datasets' own columns.
+    # Signals that are not the datasets' own columns; FOSCTTM of cells measured twice, and of digits.
     canonical_components: int = constant(
-        20, "number of canonical components of the signals", "cortex, proteins and digits; 10, 20, 40", (10, 40)
+        20, "number of canonical components of the signals", "10, 20 and 40 differ by .01", (10, 40)
     )
     predicted_share: float = constant(
         0.5,
@@ -149,9 +149,6 @@ class MethodConfig(EvidenceConfig):
     )
     modality_length: float = constant(
         0.0, "as `soft_length`, for readings", "FOSCTTM of cortex .173, with 2 .209", (1.0, 2.0)
-    )
-    bridge_ridge: float = constant(
-        0.01, "ridge of the prediction of signals that an added dataset lacks", "not measured separately"
     )
     # Local shifts.
     shift_rounds: int = constant(

@@ -137,13 +137,13 @@ def _canonical_axes(signals: Sequence[Array], most: int) -> list[Array]:
     n, width = int(edges[-1]), signals[0].shape[1]
     k = min(most, width, min(map(len, signals)) - 1)
     start = np.random.RandomState(0).standard_normal(n)
+    if not between(start).any():  # the signals have nothing in common, or are constant
+        return [np.eye(width)[:, :k] for _ in signals]
     operator = LinearOperator((n, n), matvec=between, matmat=between, dtype=np.float64)
     values, vectors = eigsh(operator, k=k, which="LA", v0=start)
     order = np.argsort(-values)
     values, vectors = values[order], vectors[:, order]
     kept = values > 1e-10 * max(values[0], np.finfo(float).tiny)
-    if not kept.any():  # the datasets have nothing in common
-        return [np.eye(width)[:, :k] for _ in signals]
     values, vectors = values[kept], vectors[:, kept]
     told = [s.T @ vectors[a:b] for s, a, b in zip(scaled, edges, edges[1:], strict=False)]
     total = np.sum(told, axis=0)
@@ -155,16 +155,17 @@ def _prediction(components: Array, wanted: Array) -> LinearMap:
     """Ridge regression, with the ridge of every column chosen by leaving one row out at a time."""
     mean = components.mean(axis=0)
     u, d, vt = scipy.linalg.svd(components - mean, full_matrices=False)
+    middle = wanted.mean(axis=0)
     seen = u.T @ wanted
     penalties = _PENALTIES * np.mean(d**2)
     filters = d[:, None] ** 2 / (d[:, None] ** 2 + penalties)
     leverage = (u**2) @ filters + 1 / len(wanted)
     errors = np.stack(
         [
-            (((wanted - u @ (filters[:, [j]] * seen)) / (1 - leverage[:, [j]])) ** 2).sum(axis=0)
+            (((wanted - middle - u @ (filters[:, [j]] * seen)) / (1 - leverage[:, [j]])) ** 2).sum(axis=0)
             for j in range(len(penalties))
         ]
     )
     best = filters[:, errors.argmin(axis=0)]
     matrix = vt.T @ (best / np.where(d > 0, d, 1)[:, None] * seen)
-    return LinearMap(matrix, wanted.mean(axis=0) - mean @ matrix)
+    return LinearMap(matrix, middle - mean @ matrix)

@@ -47,12 +47,11 @@ class JointSpace:
     lengths
         Typical lengths of mapped components and of mapped signals.
     balance
-        How much the signals count beside the components: (φ ρ)^(2 + 2 κ⁴), with φ the share of the signals
-        that corresponds, ρ the share of the components' variance explained by the signals, and κ that of the
-        signals' variance explained by the components. Anchors are found with φ, because corresponding signals
-        can be compared directly. For the final coordinates the components count for more, because they
-        describe the whole row. Signals are still needed where they contain what the components lack, that is,
-        where κ is well below 1; hence its power.
+        How much the signals count beside the components: φ^p, with φ the share of the signals that
+        corresponds. Anchors are found with φ, because corresponding signals can be compared directly. For the
+        final coordinates the components count for more, because they describe the whole row. Where the
+        signals are not the own columns, their place is taken by readings (`harmonicalign.method.modality`),
+        and both count the same.
     turns
         For every dataset a turn of its rows towards its parent (`harmonicalign.method.turn`), or None.
     axes
@@ -60,8 +59,8 @@ class JointSpace:
     shifts
         For every dataset, its local shift.
     bridges
-        For every dataset, a map of its principal components that compensates for signals which do not
-        correspond in it; None if not needed.
+        For every dataset, a map of its principal components that is added to its signals: the part of a
+        reading that they predict, or of an added dataset what its signals lack; None if not needed.
     config
         Configuration for placing rows.
     """
@@ -345,7 +344,7 @@ def _balance(share: float, own_columns: bool, config: MethodConfig) -> float:
     """Balance of signals and components; see `JointSpace`."""
     if not own_columns:
         return config.modality_balance
-    return float(share ** (config.balance_power + config.balance_more))
+    return float(share**config.balance_power)
 
 
 def _bridge(components: Array, mapped: Array, wanted: Array, pairing: Any, config: MethodConfig) -> LinearMap:
