@@ -19,12 +19,12 @@ different datasets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import scipy.linalg
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from harmonicalign._typing import Array, Pair
 from harmonicalign.engines.rows import blend, unit_rows
@@ -38,6 +38,9 @@ __all__ = ["Reading", "met_in_readings", "reading_maps"]
 
 Reading = tuple[LinearMap, LinearMap]
 """Maps of the signals and of the components of a dataset; the reading of a row is the sum of both."""
+
+_DENSE = 800
+"""Rows in total up to which all eigenpairs are computed at once."""
 
 _PENALTIES = np.logspace(-4, 3, 15)
 """Ridges that are tried, relative to the mean variance of the components."""
@@ -136,19 +139,33 @@ def _canonical_axes(signals: Sequence[Array], most: int) -> list[Array]:
 
     n, width = int(edges[-1]), signals[0].shape[1]
     k = min(most, width, min(map(len, signals)) - 1)
-    start = np.random.RandomState(0).standard_normal(n)
-    if not between(start).any():  # the signals have nothing in common, or are constant
+    if not between(np.random.RandomState(0).standard_normal(n)).any():  # they have nothing in common
         return [np.eye(width)[:, :k] for _ in signals]
-    operator = LinearOperator((n, n), matvec=between, matmat=between, dtype=np.float64)
-    values, vectors = eigsh(operator, k=k, which="LA", v0=start)
-    order = np.argsort(-values)
-    values, vectors = values[order], vectors[:, order]
-    kept = values > 1e-10 * max(values[0], np.finfo(float).tiny)
+    values, vectors = _leading(between, n, k)
+    kept = values > 1e-10 * max(values.max(initial=0), np.finfo(float).tiny)
+    if not kept.any():
+        return [np.eye(width)[:, :k] for _ in signals]
     values, vectors = values[kept], vectors[:, kept]
     told = [s.T @ vectors[a:b] for s, a, b in zip(scaled, edges, edges[1:], strict=False)]
     total = np.sum(told, axis=0)
     # A row's canonical components are its signals times these: U Λ^½, with columns of size Λ^½.
     return [(total - own) / values * np.sqrt(values / values[0]) for own in told]
+
+
+def _leading(between: Callable[[Array], Array], n: int, k: int) -> tuple[Array, Array]:
+    """Leading eigenpairs of a symmetric operator of n rows, largest first."""
+    if n <= _DENSE:
+        values, vectors = scipy.linalg.eigh(between(np.eye(n)), subset_by_index=(n - k, n - 1))
+    else:
+        operator = LinearOperator((n, n), matvec=between, matmat=between, dtype=np.float64)
+        start = np.random.RandomState(0).standard_normal(n)
+        try:
+            values, vectors = eigsh(operator, k=k, which="LA", v0=start, tol=1e-6, maxiter=50)
+        except ArpackNoConvergence as found:
+            # Eigenvalues of zero never converge in relative terms; those that did are the ones wanted.
+            values, vectors = found.eigenvalues, found.eigenvectors
+    order = np.argsort(-values)
+    return values[order], vectors[:, order]
 
 
 def _prediction(components: Array, wanted: Array) -> LinearMap:
