@@ -1,8 +1,8 @@
 r"""The common space of any number of datasets, from alignments of pairs.
 
 Every dataset is aligned with a parent, in most cases the largest dataset, and mapped along this tree into
-the principal components P of the root. Mapped components Q and weighted signals S of a row, with softened
-lengths, are put side by side,
+the principal components P of the root. Mapped components Q and weighted signals S of a row (or
+its reading, `harmonicalign.method.modality`), with softened lengths, are put side by side,
 
 .. math:: U = [(1 - b) Q, \; b S],
 
