@@ -100,9 +100,9 @@ def test_the_alignment_of_a_pair_goes_by_the_config(pair, changes):
     assert outcome(found) != outcome(before), f"{changes} changes nothing"
 
 
-def place(config, pair):
+def place(config, pair, own_columns):
     sides, _, found = pair
-    space = joint_space(sides, [-1, 0], [0, 1], {1: found}, own_columns=False, config=config)
+    space = joint_space(sides, [-1, 0], [0, 1], {1: found}, own_columns=own_columns, config=config)
     return [space.place(i, s.components, s.signals) for i, s in enumerate(sides)]
 
 
@@ -110,7 +110,6 @@ def place(config, pair):
     "changes",
     [
         {"balance_power": 1.0},
-        {"balance_more": 0.0},
         {"shift_rounds": 0},
         {"shift_rows": 50},
         {"shift_share": 2},
@@ -120,6 +119,10 @@ def place(config, pair):
         {"confidence_neighbours": 5},
         {"reliability_power": 1.0},
         {"soft_length": 0.0},
+        {"canonical_components": 2},
+        {"predicted_share": 0.0},
+        {"modality_balance": 0.8},
+        {"modality_length": 2.0},
         {"n_components": 3},
         {"reference_rows": 20},
         {"n_anchors": 5},
@@ -127,7 +130,8 @@ def place(config, pair):
     ids=lambda changes: "+".join(changes),
 )
 def test_the_joint_space_goes_by_the_config(pair, changes):
-    before, after = place(DEFAULT, pair), place(replace(DEFAULT, **changes), pair)
+    own = not any(name.startswith(("modality", "canonical", "predicted")) for name in changes)
+    before, after = place(DEFAULT, pair, own), place(replace(DEFAULT, **changes), pair, own)
     assert any(not np.array_equal(a, b) for a, b in zip(before, after, strict=True)), f"{changes}: no change"
 
 

@@ -6,17 +6,15 @@ import numpy as np
 import plain_stages
 import pytest
 import scipy.sparse as sp
-from two_sides import plain_side, side
+from two_sides import side
 
 from harmonicalign import HarmonicAlignment
 from harmonicalign.engines.rows import blend, softened
-from harmonicalign.method import DEFAULT, LinearMap, align_pair, joint_space, local_shifts
+from harmonicalign.method import DEFAULT, align_pair, joint_space, local_shifts
 from harmonicalign.method.maps import turn, typical_length
 from harmonicalign.method.shifts import common_offset
 from harmonicalign.method.space import (
-    _balance,
     _bridge,
-    _explained,
     pooled_correspondence,
     reliable_axes,
 )
@@ -78,7 +76,7 @@ def test_rows_enter_the_joint_space_through_their_parents(chain):
     weights = np.average([r.correspondence.weights for r in pairs.values()], axis=0, weights=rows)
     assert np.linalg.norm(space.signal_maps[0].matrix, axis=1) == pytest.approx(weights)
     share = np.average([r.correspondence.share for r in pairs.values()], weights=rows)
-    power = DEFAULT.balance_power + DEFAULT.balance_more
+    power = DEFAULT.balance_power
     assert space.balance == pytest.approx(share**power)
     assert space.bridges == (None, None, None)
 
@@ -297,42 +295,14 @@ def test_pooled_correspondence_of_several_pairs(chain):
     assert (pooled_correspondence([doubtful, doubtful], [1, 1]).p_values == 1).all()
 
 
-def test_signals_that_know_little_of_the_rows_count_for_less(rng):
-    rows = rng.standard_normal((300, 6)) @ np.diag([3.0, 2, 2, 1, 1, 1])
-    assert _explained(rows, rows @ rng.standard_normal((6, 9))) == pytest.approx(1)
-    assert _explained(rows, rows[:, :1]) == pytest.approx(9 / 20, abs=0.08)
-    assert _explained(rows, rng.standard_normal((300, 50))) < 0.1
-    assert _explained(rows[:20], rng.standard_normal((20, 30))) == 1  # too few rows to tell
-    assert _explained(np.ones((20, 2)), rows[:20]) == 1
-
-
 def test_balance_of_signals_given_apart(rng):
     rows = np.repeat(rng.standard_normal((8, 12)) * 4, 40, axis=0) + rng.standard_normal((320, 12))
     x, y = rows[::2], rows[1::2] + 0.1
     own = HarmonicAlignment(random_state=0).fit([x, y])
     some = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, :5], y[:, :5]])
     everything = HarmonicAlignment(random_state=0).fit([x, y], signals=[sp.csr_matrix(x), y.copy()])
-    power = DEFAULT.balance_power + DEFAULT.balance_more
+    power = DEFAULT.balance_power
     assert own.model_.space.balance == own.share_**power
     assert everything.model_.space.balance == everything.share_**power
-    assert some.model_.space.balance < 0.8 * some.share_**power
-
-
-def test_signals_count_for_more_where_components_do_not_know_them(rng):
-    rows = rng.standard_normal((2000, 3))
-    as_is = [LinearMap(np.eye(6), np.zeros(6))] * 2
-
-    def balance(more, share=0.7, own_columns=False, config=DEFAULT):
-        both = [plain_side(rows, np.c_[rows, more])] * 2
-        return _balance(both, as_is, share, own_columns, config)
-
-    power, more = DEFAULT.balance_power, DEFAULT.balance_more
-    assert balance(rows, own_columns=True) == 0.7 ** (power + more)
-    assert balance(rows) == pytest.approx(0.7 ** (power + more))
-    # Half of the signals' variance is unknown to the components: their squares.
-    unknown = (rows**2 - 1) / np.sqrt(2)
-    assert balance(unknown) == pytest.approx(0.7 ** (power + more / 2**4), rel=0.01)
-    assert balance(100 * unknown) == pytest.approx(0.7**power, rel=0.01)
-    assert balance(unknown, share=1) == pytest.approx(1)
-    other = replace(DEFAULT, balance_power=1.0, balance_more=3.0)
-    assert balance(unknown, config=other) == pytest.approx(0.7 ** (1 + 3 / 16), rel=0.02)
+    assert some.model_.space.balance == DEFAULT.modality_balance
+    assert own.model_.space.bridges == (None, None) != some.model_.space.bridges

@@ -29,7 +29,10 @@ def check_links(links: MatrixLike, expected: tuple[int, int], name: str = "links
     if matrix.shape != expected:
         raise ValueError(f"{name} has shape {matrix.shape}; the datasets' signals make it {expected}")
     if matrix.dtype.kind not in "fiub" or not np.isfinite(matrix.data).all() or (matrix.data < 0).any():
-        raise ValueError(f"{name} must hold finite numbers that are not negative")
+        raise ValueError(
+            f"{name} must hold finite numbers that are not negative: 0 is no link; where large values of one "
+            "signal mean small values of the other, negate that signal instead"
+        )
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if not matrix.nnz:

@@ -21,6 +21,7 @@ from harmonicalign.method.hypotheses import (
     Offset,
 )
 from harmonicalign.method.maps import Side
+from harmonicalign.method.modality import met_in_readings
 from harmonicalign.method.problem import PairAlignment, PairProblem
 from harmonicalign.method.turn import turned_if_better
 
@@ -54,7 +55,7 @@ def solve(problem: PairProblem) -> PairAlignment:
     from the relations between features. The chosen alignment is turned if that improves it much.
     """
     if problem.known is not None:
-        return turned_if_better(problem, FromAnchors().run(problem))
+        return _finished(problem, FromAnchors().run(problem))
     config = problem.config
     simple = run_all(problem, [Offset()])
     learned: list[PairAlignment] = []
@@ -63,7 +64,12 @@ def solve(problem: PairProblem) -> PairAlignment:
     best = choose(problem, learned, simple)
     tried = [*learned, *simple, *([best] if best.start == "as is" else [])]
     best = replace(best, history=tuple(step for run in tried for step in run.history))
-    return turned_if_better(problem, best)
+    return _finished(problem, best)
+
+
+def _finished(problem: PairProblem, best: PairAlignment) -> PairAlignment:
+    """The chosen run, turned if that is better, or with readings where signals are not the own columns."""
+    return turned_if_better(problem, best) if problem.own_columns else met_in_readings(problem, best)
 
 
 def choose(

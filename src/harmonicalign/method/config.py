@@ -124,13 +124,29 @@ class MethodConfig(EvidenceConfig):
         0.1, "datasets with fewer rows, as a share of the largest, do not decide the significance", _ABLATION
     )
     balance_power: float = constant(
-        2.0, "power of the share of signals in the common space", _ABLATION, (1.0, 4.0)
-    )
-    balance_more: float = constant(
-        2.0, "additional power if the components explain the signals", _ABLATION, (0.0,)
+        4.0, "power of the share of signals in the common space", _ABLATION, (2.0, 8.0)
     )
     bridge_ridge: float = constant(
         0.01, "ridge of the prediction of signals that an added dataset lacks", "not measured separately"
+    )
+    # Signals that are not the datasets' own columns; FOSCTTM of cells measured twice, and of digits.
+    canonical_components: int = constant(
+        20, "number of canonical components of the signals", "10, 20 and 40 differ by .01", (10, 40)
+    )
+    predicted_share: float = constant(
+        0.5,
+        "share of what the components predict in the reading of a row, beside its signals",
+        "FOSCTTM of cortex .199 to .185, of proteins .124 to .117",
+        (0.0,),
+    )
+    modality_balance: float = constant(
+        0.5,
+        "balance of readings and components in the common space",
+        "FOSCTTM of proteins .093, cortex .190 without components, .085, .186 with half",
+        (0.35, 0.7, 1.0),
+    )
+    modality_length: float = constant(
+        0.0, "as `soft_length`, for readings", "FOSCTTM of cortex .173, with 2 .209", (1.0, 2.0)
     )
     # Local shifts.
     shift_rounds: int = constant(

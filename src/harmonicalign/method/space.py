@@ -1,8 +1,8 @@
 r"""The common space of any number of datasets, from alignments of pairs.
 
 Every dataset is aligned with a parent, in most cases the largest dataset, and mapped along this tree into
-the principal components P of the root. Mapped components Q and weighted signals S of a row, with softened
-lengths, are put side by side,
+the principal components P of the root. Mapped components Q and weighted signals S of a row (or
+its reading, `harmonicalign.method.modality`), with softened lengths, are put side by side,
 
 .. math:: U = [(1 - b) Q, \; b S],
 
@@ -28,6 +28,7 @@ from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.maps import LinearMap, Side, ridge_regression, turn, typical_length, weighted_axes
+from harmonicalign.method.modality import reading_maps
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.shifts import LocalShift, common_offset, local_shifts
 
@@ -47,12 +48,11 @@ class JointSpace:
     lengths
         Typical lengths of mapped components and of mapped signals.
     balance
-        How much the signals count beside the components: (φ ρ)^(2 + 2 κ⁴), with φ the share of the signals
-        that corresponds, ρ the share of the components' variance explained by the signals, and κ that of the
-        signals' variance explained by the components. Anchors are found with φ, because corresponding signals
-        can be compared directly. For the final coordinates the components count for more, because they
-        describe the whole row. Signals are still needed where they contain what the components lack, that is,
-        where κ is well below 1; hence its power.
+        How much the signals count beside the components: φ^p, with φ the share of the signals that
+        corresponds. Anchors are found with φ, because corresponding signals can be compared directly. For the
+        final coordinates the components count for more, because they describe the whole row. Where the
+        signals are not the own columns, their place is taken by readings (`harmonicalign.method.modality`),
+        and both count the same.
     turns
         For every dataset a turn of its rows towards its parent (`harmonicalign.method.turn`), or None.
     axes
@@ -60,8 +60,8 @@ class JointSpace:
     shifts
         For every dataset, its local shift.
     bridges
-        For every dataset, a map of its principal components that compensates for signals which do not
-        correspond in it; None if not needed.
+        For every dataset, a map of its principal components that is added to its signals: the part of a
+        reading that they predict, or of an added dataset what its signals lack; None if not needed.
     config
         Configuration for placing rows.
     """
@@ -102,13 +102,8 @@ class JointSpace:
 
     def _side_by_side(self, i: int, components: Array, signals: Any, device: Any = None) -> Any:
         """Components and signals of rows of dataset i, with softened lengths."""
-        s, bridge, relative = (
-            self.signal_maps[i].apply(signals, device),
-            self.bridges[i],
-            self.config.soft_length,
-        )
-        if bridge is not None:
-            s = s + bridge.apply(components, device)
+        s = _with_bridge(self.signal_maps[i].apply(signals, device), self.bridges[i], components, device)
+        relative = self.config.soft_length
         q = self.component_maps[i].apply(components, device)
         of_q, of_s = self.lengths
         return blend(softened(q, of_q, relative), softened(s, of_s, relative), self.balance)
@@ -132,8 +127,9 @@ class JointSpace:
         matrix = trust[:, None] * signals.matrix
         own = LinearMap(matrix, found.centres[0] @ signals.matrix + signals.shift - found.centres[1] @ matrix)
         bridge = None
-        if trust.min() < 1:
+        if trust.min() < 1 or self.bridges[parent] is not None:
             wanted = signals.apply(parent_side.signals)
+            wanted = _with_bridge(wanted, self.bridges[parent], parent_side.components)
             bridge = _bridge(side.components, own.apply(side.signals), wanted, found.pairing, self.config)
         grown = replace(
             self,
@@ -215,22 +211,24 @@ def joint_space(
         [pairs[i] for i in order[1:]], [min(sizes[i], sizes[parents[i]]) for i in order[1:]]
     )
     into_root, centres = _along_tree(sides, parents, order, pairs)
-    into_signals = weighted_axes(
-        sides, centres, found.weights, found.weights * found.energy, random_state, config
-    )
+    into_signals, bridges, config = _signal_maps(sides, centres, found, random_state, own_columns, config)
+    told = [
+        _with_bridge(m.apply(s.signals), b, s.components)
+        for m, b, s in zip(into_signals, bridges, sides, strict=True)
+    ]
     space = JointSpace(
         parents=tuple(parents),
         component_maps=tuple(into_root),
         signal_maps=into_signals,
         lengths=(
             typical_length([m.apply(s.components) for m, s in zip(into_root, sides, strict=True)]),
-            typical_length([m.apply(s.signals) for m, s in zip(into_signals, sides, strict=True)]),
+            typical_length(told),
         ),
-        balance=_balance(sides, into_signals, found.share, own_columns, config),
+        balance=_balance(found.share, own_columns, config),
         turns=(None,) * len(sides),
         axes=None,
         shifts=(),
-        bridges=(None,) * len(sides),
+        bridges=bridges,
         config=config.for_placing(),
     )
     u = [space._side_by_side(i, s.components, s.signals) for i, s in enumerate(sides)]
@@ -326,33 +324,34 @@ def _through_parent(found: PairAlignment, parent: LinearMap) -> LinearMap:
     return to_parent.then(parent)
 
 
-def _balance(
+def _signal_maps(
     sides: Sequence[Side],
-    into_signals: Sequence[LinearMap],
-    share: float,
+    centres: Sequence[Array],
+    found: Correspondence,
+    random_state: int,
     own_columns: bool,
     config: MethodConfig,
-) -> float:
+) -> tuple[tuple[LinearMap, ...], tuple[LinearMap | None, ...], MethodConfig]:
+    """Maps of signals, bridges, and the configuration with the row length that suits them."""
+    worth = found.weights * found.energy
+    if own_columns or not worth.any():
+        maps = weighted_axes(sides, centres, found.weights, worth, random_state, config)
+        return maps, (None,) * len(sides), config
+    read = reading_maps(sides, centres, found.weights, worth, config)
+    into, bridges = zip(*read, strict=True)
+    return into, bridges, replace(config, soft_length=config.modality_length)
+
+
+def _with_bridge(signals: Any, bridge: LinearMap | None, components: Array, device: Any = None) -> Any:
+    """Mapped signals, and what the components add to them."""
+    return signals if bridge is None else signals + bridge.apply(components, device)
+
+
+def _balance(share: float, own_columns: bool, config: MethodConfig) -> float:
     """Balance of signals and components; see `JointSpace`."""
-    known = knowing = 1.0
     if not own_columns:
-        pairs = [
-            (side.components, m.apply(side.signals)) for side, m in zip(sides, into_signals, strict=True)
-        ]
-        known = float(np.mean([_explained(p, s) for p, s in pairs]))
-        knowing = float(np.mean([_explained(s, p) for p, s in pairs]))
-    return float((share * known) ** (config.balance_power + config.balance_more * knowing**4))
-
-
-def _explained(wanted: Array, given: Array) -> float:
-    """Adjusted share of the variance of `wanted` that `given` explains."""
-    wanted, given = wanted - wanted.mean(axis=0), given - given.mean(axis=0)
-    basis = scipy.linalg.orth(given)
-    total, left = np.sum(wanted**2), len(wanted) - 1 - basis.shape[1]
-    if total == 0 or left <= 0:
-        return 1.0
-    unexplained = 1 - np.sum((basis.T @ wanted) ** 2) / total
-    return float(np.clip(1 - unexplained * (len(wanted) - 1) / left, 0, 1))
+        return config.modality_balance
+    return float(share**config.balance_power)
 
 
 def _bridge(components: Array, mapped: Array, wanted: Array, pairing: Any, config: MethodConfig) -> LinearMap:
