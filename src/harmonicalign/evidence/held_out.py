@@ -3,9 +3,10 @@ r"""Correspondence of every feature under a rotation that was found without it.
 An alignment makes the features agree that it was learned from, also where none corresponds: with as many
 harmonics as features, some rotation suits all of them. The features are therefore divided into folds, and
 each fold is judged by a rotation that the other folds find: their weights, rows that are mutual neighbours in
-the other folds' signals, and the rotation between the harmonics of these rows, by turns. A feature that does
-not correspond then agrees with its own partner as with any wrong one, whatever the rotation, so that its rank
-among wrong partners is a p-value.
+the other folds' signals, and the rotation between the harmonics of these rows, by turns. A feature is
+described by its coefficients under that rotation and, unless there are very many features, by its relations
+to those of the other folds; with few features the relations know more. A feature that does not correspond
+then agrees with its own partner as with any wrong one, so that its rank among wrong partners is a p-value.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.engines.rows import unit_rows
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.evidence.correspondence import Correspondence, scores
+from harmonicalign.evidence.relations import relate
+from harmonicalign.evidence.significance import false_discovery
 from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.paper.align import orthogonalize
 from harmonicalign.paper.harmonics import Harmonics
@@ -64,20 +67,45 @@ def held_out(
     fold = rng.permutation(np.arange(d) % fewest)
     wrong = rng.permutation(d)[: config.wrong_partners]
     rows = _Rows.sampled(harmonics, signals, _informative(found, config), rng, config)
-    agreement, null = np.zeros(d), []
+    relations = relate(*signals, config) if d <= config.related_features else None
+    agreement, null = np.zeros(d), np.full((d, 2, len(wrong)), np.nan)
     for f in range(fewest):
         test = np.flatnonzero(fold == f)
         weights = np.where(fold == f, 0.0, found.weights)
         rotation = rows.rotation(spectral, weights, config)
         a = _unit_columns(rows.frequencies[:, None] * spectral[0])
         b = _unit_columns(rows.frequencies[:, None] * (rotation @ spectral[1]))
+        if relations is not None:
+            profiles = relations.profiles(fold != f)
+            a, b = (np.vstack(both) / np.sqrt(2) for both in zip((a, b), profiles, strict=True))
         agreement[test] = (a[:, test] * b[:, test]).sum(axis=0)
         others = test[:, None] != wrong[None, :]
-        null += [(one[:, test].T @ other[:, wrong])[others] for one, other in ((a, b), (b, a))]
-    pooled = np.sort(np.concatenate(null))
-    above = pooled.size - np.searchsorted(pooled, agreement, side="left")
-    p_values = np.ones(d) if by_chance else (above + 1) / (pooled.size + 1)
+        for side, (one, other) in enumerate(((a, b), (b, a))):
+            null[test, side] = np.where(others, one[:, test].T @ other[:, wrong], np.nan)
+    p_values = np.ones(d) if by_chance else _ranks(agreement, null)
     return replace(found, scores=agreement, p_values=p_values)
+
+
+def _ranks(agreement: Array, null: Array) -> Array:
+    """p-values of agreements from those with wrong partners, (d, 2, w), NaN where there is none.
+
+    Wrong partners of features that correspond agree as well as these are correlated, which says nothing about
+    features that do not correspond. The ranks are therefore computed once more among the wrong partners of
+    the features that were not selected, and hold if they select more.
+    """
+    among_all = _rank_among(null, agreement)
+    selected = false_discovery(among_all)
+    if not selected.any() or selected.all():
+        return among_all
+    among_rest = _rank_among(null[~selected], agreement)
+    more = false_discovery(among_rest).sum() > selected.sum()
+    return among_rest if more else among_all
+
+
+def _rank_among(null: Array, agreement: Array) -> Array:
+    pooled = np.sort(null[np.isfinite(null)])
+    above = pooled.size - np.searchsorted(pooled, agreement, side="left")
+    return np.asarray((above + 1) / (pooled.size + 1))
 
 
 @dataclass(frozen=True)
