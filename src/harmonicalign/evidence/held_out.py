@@ -91,15 +91,16 @@ def _ranks(agreement: Array, null: Array) -> Array:
 
     Wrong partners of features that correspond agree as well as these are correlated, which says nothing about
     features that do not correspond. The ranks are therefore computed once more among the wrong partners of
-    the features that were not selected, and hold if they select more.
+    the features that were not selected, as long as this selects more.
     """
-    among_all = _rank_among(null, agreement)
-    selected = false_discovery(among_all)
-    if not selected.any() or selected.all():
-        return among_all
-    among_rest = _rank_among(null[~selected], agreement)
-    more = false_discovery(among_rest).sum() > selected.sum()
-    return among_rest if more else among_all
+    p_values = _rank_among(null, agreement)
+    selected = false_discovery(p_values)
+    while selected.any() and not selected.all():
+        among_rest = _rank_among(null[~selected], agreement)
+        if false_discovery(among_rest).sum() <= selected.sum():
+            break
+        p_values, selected = among_rest, false_discovery(among_rest)
+    return p_values
 
 
 def _rank_among(null: Array, agreement: Array) -> Array:
@@ -127,7 +128,7 @@ class _Rows:
         rng: np.random.RandomState,
         config: EvidenceConfig,
     ) -> _Rows:
-        chosen = [np.sort(rng.permutation(h.n_rows)[: config.rows_held_out]) for h in harmonics]
+        chosen = [np.sort(rng.permutation(h.n_rows)[: config.examined_rows]) for h in harmonics]
         parts = [
             (h.psi[rows], (h.phi * h.frequencies)[rows], dense_columns(s[rows], features))
             for h, s, rows in zip(harmonics, signals, chosen, strict=True)
@@ -162,7 +163,7 @@ class _Rows:
 def _informative(found: Correspondence, config: EvidenceConfig) -> Array:
     """The features in which rows are compared: those of the largest weight times variation."""
     worth = np.sqrt(found.energy) * found.weights
-    return np.sort(np.argsort(-worth, kind="stable")[: config.features_held_out])
+    return np.sort(np.argsort(-worth, kind="stable")[: config.examined_features])
 
 
 def _mutual(x: Array, y: Array, k: int) -> sp.csr_matrix:
