@@ -14,7 +14,7 @@ from harmonicalign._typing import Array
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.uses.votes import nearest_others
 
-__all__ = ["FEWEST", "known_probability", "probability_below"]
+__all__ = ["FEWEST", "FEW_STRANGE", "known_probability", "probability_below"]
 
 FEWEST = 100
 """With fewer rows in either dataset, densities cannot be compared."""
@@ -27,6 +27,9 @@ _OUTLYING = 5.0
 
 Measured on digits and PBMC: 3 to 6 differ by .01 in calibration error; without, it is twice as large for digits
 if both datasets lack classes."""
+
+FEW_STRANGE = 0.1
+"""A smaller share of strange rows can be chance: digits with all classes up to .09, with one missing .12."""
 
 _SMOOTHINGS = 2
 
