@@ -271,8 +271,9 @@ def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tes
     """Probability that a row belongs to a class of the source.
 
     Rows of full confidence do. For others it is estimated (`known_probability`), unless rows or strange rows
-    are few. It is then low only for rows of low confidence that are also farther from the source than the rows of the source
-    are from each other, because confidence is also low where one dataset is only denser than the other.
+    are few. It is then low only for rows of low confidence that are also farther from the source than the
+    rows of the source are from each other, because confidence is also low where one dataset is only denser
+    than the other.
     """
     n = len(new)
     if support is None:
