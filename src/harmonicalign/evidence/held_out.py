@@ -4,8 +4,8 @@ An alignment makes the features agree that it was learned from, also where none 
 harmonics as features, some rotation suits all of them. The features are therefore divided into folds, and
 each fold is judged by a rotation that the other folds find: their weights, rows that are mutual neighbours in
 the other folds' signals, and the rotation between the harmonics of these rows, by turns. A feature is
-described by its coefficients under that rotation and, unless there are very many features, by its relations
-to those of the other folds; with few features the relations know more. A feature that does not correspond
+described by its coefficients under that rotation, whose agreement is its score, and for its p-value, unless
+there are very many features, also by its relations to those of the other folds: with few they know more. A feature that does not correspond
 then agrees with its own partner as with any wrong one, so that its rank among wrong partners is a p-value.
 """
 
@@ -68,13 +68,14 @@ def held_out(
     wrong = rng.permutation(d)[: config.wrong_partners]
     rows = _Rows.sampled(harmonics, signals, _informative(found, config), rng, config)
     relations = relate(*signals, config) if d <= config.related_features else None
-    agreement, null = np.zeros(d), np.full((d, 2, len(wrong)), np.nan)
+    held, agreement, null = np.zeros(d), np.zeros(d), np.full((d, 2, len(wrong)), np.nan)
     for f in range(fewest):
         test = np.flatnonzero(fold == f)
         weights = np.where(fold == f, 0.0, found.weights)
         rotation = rows.rotation(spectral, weights, config)
         a = _unit_columns(rows.frequencies[:, None] * spectral[0])
         b = _unit_columns(rows.frequencies[:, None] * (rotation @ spectral[1]))
+        held[test] = (a[:, test] * b[:, test]).sum(axis=0)
         if relations is not None:
             profiles = relations.profiles(fold != f)
             a, b = (np.vstack(both) / np.sqrt(2) for both in zip((a, b), profiles, strict=True))
@@ -83,7 +84,7 @@ def held_out(
         for side, (one, other) in enumerate(((a, b), (b, a))):
             null[test, side] = np.where(others, one[:, test].T @ other[:, wrong], np.nan)
     p_values = np.ones(d) if by_chance else _ranks(agreement, null)
-    return replace(found, scores=agreement, p_values=p_values)
+    return replace(found, scores=held, p_values=p_values)
 
 
 def _ranks(agreement: Array, null: Array) -> Array:
