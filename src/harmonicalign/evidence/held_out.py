@@ -3,10 +3,11 @@ r"""Correspondence of every feature under a rotation that was found without it.
 An alignment makes the features agree that it was learned from, also where none corresponds: with as many
 harmonics as features, some rotation suits all of them. The features are therefore divided into folds, and
 each fold is judged by a rotation that the other folds find: their weights, rows that are mutual neighbours in
-the other folds' signals, and the rotation between the harmonics of these rows, by turns. A feature is
-described by its coefficients under that rotation, whose agreement is its score, and for its p-value, unless
-there are very many features, also by its relations to those of the other folds: with few they know more. A feature that does not correspond
-then agrees with its own partner as with any wrong one, so that its rank among wrong partners is a p-value.
+the other folds' signals, and the rotation between the harmonics of these rows, by turns. The score of a
+feature is the agreement of its coefficients under that rotation. For its p-value its relations to the
+features of the other folds stand beside them, unless there are very many features: with few, relations know
+more. A feature that does not correspond then agrees with its own partner as with any wrong one, so that its
+rank among wrong partners is a p-value.
 """
 
 from __future__ import annotations
