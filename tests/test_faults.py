@@ -92,20 +92,25 @@ def plan(n, method="refined", width=50, k=50, **options):
     [
         ("paper", 3000, 100, 292),
         ("paper", 5000, 100, 799),
-        ("refined", 2000, 50, 236),
-        ("refined", 10_000, 50, 195),
-        ("refined", 40_000, 50, 617),
-        ("refined", 150_000, 50, 1230),
+        ("refined", 2000, 50, 89),
+        ("refined", 10_000, 50, 157),
+        ("refined", 40_000, 50, 207),
+        ("refined", 150_000, 50, 619),
     ],
 )
 def test_plans_are_near_what_was_measured(method, rows, k, measured):
     planned = plan(rows, method, k=k) / 2**20
-    assert 0.9 * measured < planned < max(1.5 * measured, 260)
+    assert measured / 1.5 < planned < 1.5 * measured
 
 
 @pytest.mark.parametrize(
     ("method", "rows", "width", "signals", "measured"),
-    [("refined", 3000, 50, 3000, 385), ("paper", 3000, 50, 50, 291)],
+    [
+        ("refined", 3000, 50, 3000, 371),
+        ("refined", 2000, 50, 1000, 97),
+        ("refined", 12_000, 50, 50, 87),
+        ("paper", 3000, 50, 50, 291),
+    ],
 )
 def test_plans_of_wide_data_are_near_what_was_measured(method, rows, width, signals, measured):
     """Memory in MiB of fits of data with many columns, and of data of which each row comes thirty times."""
@@ -129,7 +134,7 @@ def test_plans_grow_with_what_they_are_of():
     ("sizes", "options", "hint"),
     [
         ([9000, 9000], {"method": "paper"}, "method='refined' needs about"),
-        ([10**6, 10**6], {"widths": [1000, 1000], "available": 18 * 2**30}, "as float32 it needs about"),
+        ([10**6, 10**6], {"widths": [1000, 1000], "available": 12 * 2**30}, "as float32 it needs about"),
         ([10**7, 10**7], {}, "Dask arrays .* of the 20,000,000 rows would fit"),
         ([10**7, 10**7], {"available": 1000}, "Dask arrays need no more than a few of their blocks"),
     ],

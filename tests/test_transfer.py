@@ -10,7 +10,9 @@ from harmonicalign import HarmonicAlignment
 from harmonicalign.datasets import corrupted_pair
 from harmonicalign.metrics import expected_calibration_error
 from harmonicalign.paper.graph import kernel_graph
+from harmonicalign.uses import novelty
 from harmonicalign.uses.calibration import calibrated, held_out, log_votes
+from harmonicalign.uses.novelty import known_probability, probability_below
 from harmonicalign.uses.transfer import UNASSIGNED, transfer_labels, transfer_values
 from harmonicalign.uses.votes import diffusion, walk_over
 
@@ -200,6 +202,40 @@ def test_support_leaves_rows_of_a_new_kind_unassigned(pair, method, rng):
     assert (found.labels[-100:] == UNASSIGNED).mean() > 0.95
     assert (found.labels[:-100] == UNASSIGNED).mean() < 0.05
     assert (found.probabilities.sum(axis=1)[-100:] < 0.2).mean() > 0.95
+
+
+def test_known_part_of_a_mixture(rng):
+    """Half of the values are of the known kind; the densities are known, and so are the probabilities."""
+    found = probability_below(rng.randn(2000), np.r_[rng.randn(2000), 4 + rng.randn(2000)])
+    assert found[:2000].mean() == pytest.approx(0.97, abs=0.03)
+    assert found[2000:].mean() < 0.05
+    assert probability_below(rng.randn(2000), rng.randn(2000)).mean() > 0.95
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_confidence_means_what_it_says_if_classes_are_missing(lost, rng):
+    """Shifted clusters; also if the target lacks a class of the source."""
+    centres = 5 * rng.randn(6, 8)
+    codes_x, codes_y = rng.randint(lost, 6, 1200), rng.randint(0, 5, 900)
+    x, y = centres[codes_x] + rng.randn(1200, 8), centres[codes_y] + 0.2 + rng.randn(900, 8)
+    found = transfer_labels(x, codes_x, y, support=np.full(900, 0.9))
+    assert expected_calibration_error(found.confidence, found.labels == codes_y) < 0.06
+    if lost:
+        ignored = transfer_labels(x, codes_x, y)
+        assert expected_calibration_error(ignored.confidence, ignored.labels == codes_y) > 0.1
+    sure = transfer_labels(x, codes_x, y, support=np.ones(900))
+    np.testing.assert_array_equal(sure.confidence, transfer_labels(x, codes_x, y).confidence)
+
+
+def test_novelty_of_many_rows_and_of_rows_that_repeat(rng, monkeypatch):
+    x, y = rng.randn(400, 3), np.r_[rng.randn(300, 3), 9 + rng.randn(200, 3)]
+    whole = known_probability(x, y, 10)
+    monkeypatch.setattr(novelty, "_MOST", 250)
+    part = known_probability(x, y, 10)
+    for found in (whole, part):
+        assert found[:300].mean() > 0.9 > 0.1 > found[300:].mean()
+    repeated = known_probability(np.repeat(x[:20], 20, axis=0), np.repeat(y[:20], 20, axis=0), 10)
+    assert np.isfinite(repeated).all()
 
 
 def test_support_does_not_touch_rows_amid_the_source(pair):

@@ -8,7 +8,7 @@ from two_sides import side, spectra
 
 from harmonicalign.evidence.config import EVIDENCE
 from harmonicalign.evidence.correspondence import correspondence, learn_rotation
-from harmonicalign.evidence.held_out import held_out
+from harmonicalign.evidence.held_out import _rank_among, _ranks, held_out
 from harmonicalign.evidence.significance import false_discovery
 from harmonicalign.paper.bands import bandlimiting_weights
 
@@ -76,3 +76,14 @@ def test_folds_go_by_the_config():
     assert np.corrcoef(found.scores, each.scores)[0, 1] > 0.5
     unchanged, same = both(x[:, :4], y[:, :4])
     assert np.array_equal(unchanged.p_values, same.p_values), "too few features to hold any out"
+
+
+def test_ranks_among_features_that_do_not_correspond(rng):
+    """Partners of corresponding features agree as well as these are correlated; that hides weaker ones."""
+    null = 0.1 * rng.randn(40, 2, 39)
+    null[:10] = 0.5 + 0.1 * rng.randn(10, 2, 39)
+    agreement = np.r_[np.full(10, 0.95), np.full(5, 0.45), 0.1 * rng.randn(25)]
+    selected = false_discovery(_ranks(agreement, null))
+    assert not false_discovery(_rank_among(null, agreement))[10:].any()
+    assert selected[:15].all()
+    assert not selected[15:].any()

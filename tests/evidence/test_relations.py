@@ -133,3 +133,17 @@ def test_column_variances(rng):
     assert column_variances(x) == pytest.approx(x.var(axis=0), abs=1e-9)
     assert column_variances(sp.csr_matrix(x)) == pytest.approx(x.var(axis=0), abs=1e-9)
     assert (column_variances(sp.csr_matrix(x)) >= 0).all()
+
+
+def test_profiles_agree_as_the_scores_of_known_features(rng):
+    """Products of profiles are scores with weights from known features; the others have no part in it."""
+    factors = rng.randn(2, 300, 3)
+    loadings = rng.randn(3, 9)
+    x, y = (f @ loadings + 0.3 * rng.randn(300, 9) for f in factors)
+    relations, known = relate(x, y), np.arange(9) != 4
+    a, b = relations.profiles(known)
+    np.testing.assert_allclose(np.linalg.norm(a, axis=0), 1)
+    assert a[:, 4] @ b[:, 4] > 0.9
+    assert a[:, 4] @ b[:, 4] > (a[:, 4] @ np.delete(b, 4, axis=1)).max()
+    y[:, 4] = rng.randn(300)
+    assert abs(np.subtract(*(r.profiles(known)[0][:, :4] for r in (relations, relate(x, y)))).max()) < 1e-6

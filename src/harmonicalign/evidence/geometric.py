@@ -86,8 +86,8 @@ def geometric_share(
     rng, n = np.random.RandomState(random_state), len(components)
     if n < 100:
         return 0.0
-    rows = np.sort(rng.permutation(n)[: config.geometric_rows])
-    columns = np.sort(rng.permutation(signals.shape[1])[: config.geometric_signals])
+    rows = np.sort(rng.permutation(n)[: config.examined_rows])
+    columns = np.sort(rng.permutation(signals.shape[1])[: config.examined_features])
     ranks = stats.rankdata(dense_columns(signals[rows], columns), axis=0)
     ranks = ranks - ranks.mean(axis=0)
     ranks = ranks[:, np.abs(ranks).max(axis=0) > 0]

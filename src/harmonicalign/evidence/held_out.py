@@ -3,9 +3,11 @@ r"""Correspondence of every feature under a rotation that was found without it.
 An alignment makes the features agree that it was learned from, also where none corresponds: with as many
 harmonics as features, some rotation suits all of them. The features are therefore divided into folds, and
 each fold is judged by a rotation that the other folds find: their weights, rows that are mutual neighbours in
-the other folds' signals, and the rotation between the harmonics of these rows, by turns. A feature that does
-not correspond then agrees with its own partner as with any wrong one, whatever the rotation, so that its rank
-among wrong partners is a p-value.
+the other folds' signals, and the rotation between the harmonics of these rows, by turns. The score of a
+feature is the agreement of its coefficients under that rotation. For its p-value its relations to the
+features of the other folds stand beside them, unless there are very many features: with few, relations know
+more. A feature that does not correspond then agrees with its own partner as with any wrong one, so that its
+rank among wrong partners is a p-value.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from harmonicalign.engines.rows import unit_rows
 from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.evidence.correspondence import Correspondence, scores
+from harmonicalign.evidence.relations import relate
+from harmonicalign.evidence.significance import false_discovery
 from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.paper.align import orthogonalize
 from harmonicalign.paper.harmonics import Harmonics
@@ -66,25 +70,52 @@ def held_out(
     fold = rng.permutation(np.arange(d) % fewest)
     wrong = rng.permutation(d)[: config.wrong_partners]
     rows = _Rows.sampled(harmonics, signals, _informative(found, config), rng, config)
+    relations = relate(*signals, config) if d <= config.related_features else None
 
-    def judged(f: int) -> tuple[Array, Array]:
+    def judged(f: int) -> tuple[Array, Array, Array]:
         test = np.flatnonzero(fold == f)
         weights = np.where(fold == f, 0.0, found.weights)
         rotation = rows.rotation(spectral, weights, config)
         a = _unit_columns(rows.frequencies[:, None] * spectral[0])
         b = _unit_columns(rows.frequencies[:, None] * (rotation @ spectral[1]))
+        alone = (a[:, test] * b[:, test]).sum(axis=0)
+        if relations is not None:
+            profiles = relations.profiles(fold != f)
+            a, b = (np.vstack(both) / np.sqrt(2) for both in zip((a, b), profiles, strict=True))
         others = test[:, None] != wrong[None, :]
-        null = [(one[:, test].T @ other[:, wrong])[others] for one, other in ((a, b), (b, a))]
-        return (a[:, test] * b[:, test]).sum(axis=0), np.concatenate(null)
+        partners = [
+            np.where(others, one[:, test].T @ other[:, wrong], np.nan) for one, other in ((a, b), (b, a))
+        ]
+        return alone, (a[:, test] * b[:, test]).sum(axis=0), np.stack(partners, axis=1)
 
-    agreement, null = np.zeros(d), []
-    for f, (own, of_others) in enumerate(in_threads(judged, range(fewest))):
-        agreement[fold == f] = own
-        null.append(of_others)
-    pooled = np.sort(np.concatenate(null))
+    held, agreement, null = np.zeros(d), np.zeros(d), np.full((d, 2, len(wrong)), np.nan)
+    for f, parts in enumerate(in_threads(judged, range(fewest))):
+        held[fold == f], agreement[fold == f], null[fold == f] = parts
+    p_values = np.ones(d) if by_chance else _ranks(agreement, null)
+    return replace(found, scores=held, p_values=p_values)
+
+
+def _ranks(agreement: Array, null: Array) -> Array:
+    """p-values of agreements from those with wrong partners, (d, 2, w), NaN where there is none.
+
+    Wrong partners of features that correspond agree as well as these are correlated, which says nothing about
+    features that do not correspond. The ranks are therefore computed once more among the wrong partners of
+    the features that were not selected, as long as this selects more.
+    """
+    p_values = _rank_among(null, agreement)
+    selected = false_discovery(p_values)
+    while selected.any() and not selected.all():
+        among_rest = _rank_among(null[~selected], agreement)
+        if false_discovery(among_rest).sum() <= selected.sum():
+            break
+        p_values, selected = among_rest, false_discovery(among_rest)
+    return p_values
+
+
+def _rank_among(null: Array, agreement: Array) -> Array:
+    pooled = np.sort(null[np.isfinite(null)])
     above = pooled.size - np.searchsorted(pooled, agreement, side="left")
-    p_values = np.ones(d) if by_chance else (above + 1) / (pooled.size + 1)
-    return replace(found, scores=agreement, p_values=p_values)
+    return np.asarray((above + 1) / (pooled.size + 1))
 
 
 @dataclass(frozen=True)
@@ -106,7 +137,7 @@ class _Rows:
         rng: np.random.RandomState,
         config: EvidenceConfig,
     ) -> _Rows:
-        chosen = [np.sort(rng.permutation(h.n_rows)[: config.rows_held_out]) for h in harmonics]
+        chosen = [np.sort(rng.permutation(h.n_rows)[: config.examined_rows]) for h in harmonics]
         parts = [
             (h.psi[rows], (h.phi * h.frequencies)[rows], dense_columns(s[rows], features))
             for h, s, rows in zip(harmonics, signals, chosen, strict=True)
@@ -141,7 +172,7 @@ class _Rows:
 def _informative(found: Correspondence, config: EvidenceConfig) -> Array:
     """The features in which rows are compared: those of the largest weight times variation."""
     worth = np.sqrt(found.energy) * found.weights
-    return np.sort(np.argsort(-worth, kind="stable")[: config.features_held_out])
+    return np.sort(np.argsort(-worth, kind="stable")[: config.examined_features])
 
 
 def _mutual(x: Array, y: Array, k: int) -> sp.csr_matrix:

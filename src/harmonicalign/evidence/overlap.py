@@ -50,7 +50,7 @@ def predicted_share(
         Numbers of rows, features and neighbours.
     """
     rng = np.random.RandomState(random_state)
-    size = min(config.overlap_rows, *(len(c) for c in coordinates))
+    size = min(config.examined_rows, *(len(c) for c in coordinates))
     k = config.overlap_neighbours
     if size <= 2 * k:
         return float("nan")

@@ -92,6 +92,30 @@ class Relations:
 
         return np.concatenate(in_threads(compare, blocks))
 
+    def profiles(self, known: Array) -> tuple[Array, Array]:
+        """Profiles of all used features in both datasets, (3m, m), columns of unit length.
+
+        A profile holds the relations to known features, each times the square root of its weight, so that the
+        product of two profiles is the agreement of two features. The weights follow from the relations among
+        the known features alone.
+
+        Parameters
+        ----------
+        known
+            Which of the used features are known, (m,) of bool.
+        """
+        among = np.flatnonzero(known)
+        x, y = (r.take(among, axis=1).take(among, axis=2) for r in (self.x, self.y))
+        root = np.zeros(len(known))
+        root[among] = np.maximum(_scores(x, y, self.config.relation_steps), 0)
+        a, b = ((r * root[:, None]).reshape(-1, len(known)).astype(np.float64) for r in (self.x, self.y))
+        lengths = np.linalg.norm(a, axis=0), np.linalg.norm(b, axis=0)
+        x, y = (
+            np.divide(p, size, out=np.zeros_like(p), where=size > 0)
+            for p, size in zip((a, b), lengths, strict=True)
+        )
+        return x, y
+
     def weights(self) -> Array:
         """``max(c_s, 0)²`` of all features, 0 for those that are not used; 1 for all if none agrees."""
         out = np.zeros(self.n_features)

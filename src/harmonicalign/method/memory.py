@@ -1,7 +1,7 @@
 """Memory estimate before a fit: what it needs, what is available, and which smaller fit would be possible.
 
-The numbers are measured and rounded up (fits of two datasets of 1,500 to 150,000 rows each and 30 to 1,000
-columns). They cover what a fit needs in addition to the data, and are accurate to about 25 %.
+The numbers are measured (fits of two datasets of 2,000 to 150,000 rows each and 50 to 3,000 columns, and of
+rows that come thirty times). They cover what a fit needs in addition to the data, within a factor of 1.5.
 """
 
 from __future__ import annotations
@@ -11,22 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from harmonicalign.method.config import DEFAULT
 from harmonicalign.paper.graph import EXACT_ROWS
 
 __all__ = ["NotEnoughMemoryError", "available_bytes", "check", "planned_bytes", "told"]
 
-_BUFFERS, _LEAST = 64 * 2**20, 250 * 2**20
-"""Any fit: buffers of the neighbour search and of the solvers; and the minimum for a small fit."""
+_BUFFERS = 80 * 2**20
+"""Any fit: buffers of the neighbour search and of the solvers."""
 
-_JOINT_ROW = 4600
-"""Default method, per row: joint coordinates, neighbours, kernel, harmonics, embedding of 50 columns each."""
+_JOINT_ROW = 1880
+"""Default method, per row: joint coordinates, neighbours, embedding, tangent planes of a block."""
 
-_PLANE_ROW = 2300
-"""Default method, per row in the projection onto tangent planes: original coordinates, neighbourhoods."""
-
-_SIGNAL = 24
-"""Default method, per landmark and signal: the signals of both sides, and what is made of them."""
+_SIGNAL = 28
+"""Default method, per landmark and signal, while the buffers are not in use: the signals of both sides, and
+what is made of them."""
 
 _PER_PAIR_KEPT, _PER_PAIR_BUILT = 8, 18
 """Published method, up to 10,000 rows: bytes per pair of rows of a kernel that is kept, or being built."""
@@ -87,7 +84,7 @@ def planned_bytes(
         Bytes per entry of the data, 4 or 8.
     """
     if method == "paper":
-        return max(_LEAST, _BUFFERS + _paper_bytes(sizes, widths, n_harmonics, n_neighbors, n_signals))
+        return _BUFFERS + _paper_bytes(sizes, widths, n_harmonics, n_neighbors, n_signals)
     n = sum(sizes)
     landmarks = sum(min(size, n_landmarks) for size in sizes)
     # Wide data that are not reduced are copied once; their joint coordinates are computed for landmarks only.
@@ -95,8 +92,7 @@ def planned_bytes(
         size * max(0, width - _PCA_WIDTH) * itemsize for size, width in zip(sizes, widths, strict=True)
     )
     spectra = sum(8 * k * min(size, n_landmarks) for size, k in zip(sizes, n_harmonics, strict=True))
-    rows = n * (_JOINT_ROW + (_PLANE_ROW if n <= DEFAULT.tangent_rows else 0)) + beyond
-    return max(_LEAST, _BUFFERS + rows + 3 * spectra + _SIGNAL * landmarks * n_signals)
+    return n * _JOINT_ROW + beyond + 3 * spectra + max(_BUFFERS, _SIGNAL * landmarks * n_signals)
 
 
 def _paper_bytes(

@@ -36,6 +36,7 @@ from harmonicalign.uses.checks import (
     stacked,
     value_columns,
 )
+from harmonicalign.uses.novelty import FEW_STRANGE, FEWEST, known_probability
 from harmonicalign.uses.votes import diffusion, knn, nearest_others, svm, walk_over
 
 __all__ = ["UNASSIGNED", "LabelTransfer", "ValueTransfer", "transfer_labels", "transfer_values"]
@@ -131,8 +132,11 @@ def transfer_labels(
         graph over source and target.
     support
         Confidence of each target row with respect to the source, in [0, 1], from `row_confidence`. Rows
-        far from the source may belong to a class that the source lacks, so a low confidence reduces the
-        probabilities of all classes: from 0.95 (no reduction) to 0.65 (to zero).
+        may belong to a class that the source lacks unless they have full confidence; by how much this
+        reduces the probabilities of all classes is estimated from the coordinates
+        (`harmonicalign.uses.novelty`). With fewer than a hundred rows in source or target, or if less than
+        a tenth of the target seems to be of other classes, the confidence itself reduces the probabilities
+        of rows far from the source: from 0.95 (no reduction) to 0.65 (to zero).
     threshold
         Rows whose confidence is below this are "unassigned". None assigns every row.
     random_state
@@ -266,9 +270,10 @@ def transfer_values(
 def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tested: Array) -> Array:
     """Probability that a row belongs to a class of the source.
 
-    It is low only for rows of low confidence that are also farther from the source than the rows of the
-    source are from each other, because confidence is also low where one dataset is only denser than the
-    other.
+    Rows of full confidence do. For others it is estimated (`known_probability`), unless rows or strange rows
+    are few. It is then low only for rows of low confidence that are also farther from the source than the
+    rows of the source are from each other, because confidence is also low where one dataset is only denser
+    than the other.
     """
     n = len(new)
     if support is None:
@@ -278,6 +283,10 @@ def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tes
         raise ValueError(f"support has shape {values.shape} but target has {n} rows; pass one number per row")
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("support must lie between 0 and 1")
+    if min(len(rows), n) >= FEWEST:
+        probability = known_probability(rows, new, k)
+        if np.mean(1 - probability) >= FEW_STRANGE:
+            return np.where(values >= 1, 1.0, probability)
     low, high = _SUPPORT
     factor = np.clip((values - low) / (high - low), 0, 1)
     if len(rows) > 1:
