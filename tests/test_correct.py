@@ -324,7 +324,7 @@ def test_two_days_of_blood(data_dir):
     x, y = ((v - pooled.mean(axis=0)) / pooled.std(axis=0) for v in raw)
     model = HarmonicAlignment(random_state=0).fit([x, y])
     fixed = model.correct(reference=0).values[1]
-    assert earth_movers_distance(x, fixed).mean() < 0.25 * earth_movers_distance(x, y).mean()
+    assert earth_movers_distance(x, fixed).mean() < 0.3 * earth_movers_distance(x, y).mean()
     above = np.triu_indices(25, 1)
     assert np.corrcoef(np.corrcoef(y.T)[above], np.corrcoef(fixed.T)[above])[0, 1] > 0.95
     together = model.denoise(np.vstack([x, y])).values
