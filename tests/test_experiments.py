@@ -603,7 +603,7 @@ def test_compare_goes_on_past_a_method_that_cannot(shifted):
 
 
 def test_compare_refuses_what_cannot_be_scored(shifted):
-    with pytest.raises(ValueError, match="methods names magic"):
+    with pytest.raises(ValueError, match="methods has 'magic'; expected none, mnn"):
         compare([shifted.x, shifted.y], methods=["magic"])
     with pytest.raises(ValueError, match="pass two or more"):
         compare([shifted.x])

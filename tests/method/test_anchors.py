@@ -5,6 +5,7 @@ import plain_stages
 import pytest
 import scipy.sparse as sp
 
+from harmonicalign.engines.pairs import normalised
 from harmonicalign.method import DEFAULT
 from harmonicalign.method.anchors import known_pairs, masses, mutual_neighbours
 
@@ -111,3 +112,9 @@ def test_known_pairs_exclude_others(rng):
     for bad in ([0, 1], [[0, 1, 2]], [[0.5, 1]], [["a", "b"]]):
         with pytest.raises(ValueError, match=r"^anchors has shape .*, row of the second\) per line$"):
             known_pairs(bad, 30, 20)
+
+
+def test_pairs_of_tiny_weights_count_like_others():
+    weights = np.array([1e-250, 1e-250, 1e-290, 1.0])
+    found = normalised(np.array([0, 0, 1, 2]), np.array([0, 1, 2, 3]), weights, (3, 4))
+    np.testing.assert_allclose(found, [0.5**0.5, 0.5**0.5, 1, 1])

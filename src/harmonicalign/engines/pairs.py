@@ -28,7 +28,8 @@ def mutual_pairs(forward: Array, backward: Array) -> tuple[Array, Array]:
 def normalised(i: Array, j: Array, weights: Array, shape: tuple[int, int]) -> Array:
     """Weights of the pairs, divided by the square roots of the sums of their row and column."""
     of_i, of_j = (_inverse(np.bincount(at, weights, n)) for at, n in zip((i, j), shape, strict=True))
-    return np.asarray(weights * np.sqrt(of_i[i] * of_j[j]))
+    # One root at a time: the product of two large inverses would overflow.
+    return np.asarray(weights * np.sqrt(of_i)[i] * np.sqrt(of_j)[j])
 
 
 def balanced(i: Array, j: Array, weights: Array, shape: tuple[int, int], n_steps: int) -> Array:
