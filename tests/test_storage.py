@@ -530,10 +530,10 @@ def test_entries_that_expand_are_not_unpacked(tmp_path, monkeypatch):
     path = write_tree(tmp_path / "m.npz", [np.zeros(3_000_000)], TYPES)
     assert path.stat().st_size < 200_000
     assert_same(read_tree(path, TYPES), [np.zeros(3_000_000)])
-    monkeypatch.setattr(storage, "_HARMLESS", 2**20)
+    monkeypatch.setattr(storage.trees, "_HARMLESS", 2**20)
     refused(path, "claims to hold 24", "no model does")
     monkeypatch.undo()
-    monkeypatch.setattr(storage, "available_bytes", lambda: 10 * 2**20)
+    monkeypatch.setattr(storage.trees, "available_bytes", lambda: 10 * 2**20)
     refused(path, "holds 23 MiB, and 10 MiB of memory are free")
 
 
