@@ -42,9 +42,9 @@ TASKS = (
     "mixtures_150",
     "cortex_300",
     "cytometry_p1_baseline_rotated_300",
-    "worms_projected_300",
 )
-"""Small tasks of eight families, four of them with most columns rotated."""
+"""Small tasks of eight families, three of them with most columns rotated. (Of flatworms 300 rows are too few:
+any change moves their accuracy by .2 in either direction.)"""
 
 FIELDS = ("constant", "value", "task", "seed", "accuracy", "mixing")
 
