@@ -11,6 +11,7 @@ from samples import sample
 from harmonicalign import HarmonicAlignment, ModelFileError, align, harmonics, kernel_graph, multi_align
 from harmonicalign.adapters import storage
 from harmonicalign.inputs.frames import Named, layout_of, names_of, numbers_of, part_of
+from harmonicalign.inputs.rows import same_columns
 from harmonicalign.inputs.validate import check_rows
 from harmonicalign.metrics import knn_label_agreement
 from harmonicalign.uses.correct import correct
@@ -371,3 +372,13 @@ def test_a_model_file_whose_names_do_not_fit_is_refused(model, tmp_path):
         storage.write_tree(path, tree, storage.TYPES)
         with pytest.raises(ModelFileError, match="does not hold a whole model"):
             HarmonicAlignment.load(path)
+
+
+def test_own_columns_are_known_in_any_order(rng):
+    rows = rng.randn(500, 7) * (rng.rand(500, 7) < 0.5)
+    other = rows[:, rng.permutation(7)]
+    for form in (np.asarray, sp.csr_matrix, sp.csc_matrix):
+        assert same_columns(rows, form(other))
+        assert not same_columns(rows, form(np.c_[other[:, :6], other[:, 0]]))
+        assert not same_columns(rows, form(other[::-1]))
+        assert not same_columns(rows, form(other[:, :6]))

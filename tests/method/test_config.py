@@ -101,7 +101,8 @@ def test_the_alignment_of_a_pair_goes_by_the_config(pair, changes):
 
 
 def place(config, pair, own_columns):
-    sides, _, found = pair
+    (one, other), _, found = pair
+    sides = one, replace(other, signals=other.signals + 5)  # there is something left to shift
     space = joint_space(sides, [-1, 0], [0, 1], {1: found}, own_columns=own_columns, config=config)
     return [space.place(i, s.components, s.signals) for i, s in enumerate(sides)]
 

@@ -259,6 +259,16 @@ def test_axes_where_little_or_nothing_varies(rng):
     assert np.isfinite(found.matrix).all()
 
 
+def test_new_rows_between_the_directions_of_the_others_do_not_move_far(rng):
+    rows = rng.randn(400, 4)
+    parts = [np.c_[rows, rows + 1e-3 * rng.randn(400, 4)][half] for half in (slice(200), slice(200, 400))]
+    axes = reliable_axes(parts, DEFAULT)
+    new = np.c_[rows, rows + 0.2 * rng.randn(400, 4)]
+    assert np.linalg.norm(axes.matrix, ord=2) < 2
+    apart = np.linalg.norm(axes.apply(new) - axes.apply(np.vstack(parts)), axis=1)
+    assert np.median(apart) < 0.5, "rows that nearly keep to the directions are placed far from their like"
+
+
 def test_placing_by_torch(chain):
     torch = pytest.importorskip("torch")
     cpu_device = torch.device("cpu")

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from harmonicalign._typing import Array, Matrix
 from harmonicalign.engines.threads import in_threads
 
-__all__ = ["AbsentRows", "at_hand", "dense_columns", "find_rows", "same_matrix"]
+__all__ = ["AbsentRows", "at_hand", "dense_columns", "find_rows", "same_columns", "same_matrix"]
 
 
 _BLOCK = 1 << 16
@@ -116,6 +116,25 @@ def find_rows(known: Matrix | AbsentRows, rows: Matrix, *more: tuple[Matrix | Ab
 def same_matrix(a: Matrix, b: Matrix) -> bool:
     """Whether two matrices, dense or sparse, are equal in every entry."""
     return a is b or (a.shape == b.shape and bool(_equal_rows(a, b).all()))
+
+
+def same_columns(a: Matrix, b: Matrix) -> bool:
+    """Whether two matrices have the same columns, in any order; other orders are compared by hash."""
+    if a.shape != b.shape:
+        return False
+    return same_matrix(a, b) or bool((_column_hashes(a) == _column_hashes(b)).all())
+
+
+def _column_hashes(x: Matrix) -> Array:
+    """Hashes of the columns, sorted."""
+    if sp.issparse(x):
+        return np.sort(_hashes(x.T, _multipliers(x.shape[0])))
+    multipliers, out = _multipliers(x.shape[0])[:, None], np.zeros(x.shape[1], dtype=np.uint64)
+    step = max(1, _BLOCK // x.shape[1])
+    for start in range(0, len(x), step):
+        rows = slice(start, start + step)
+        out += (_bits(x[rows]) * multipliers[rows]).sum(axis=0, dtype=np.uint64)
+    return np.sort(out)
 
 
 def _multipliers(columns: int) -> Array:

@@ -16,7 +16,7 @@ from harmonicalign._progress import FEW_DATASETS, Progress, fit_plan
 from harmonicalign._typing import Array, Matrix
 from harmonicalign.engines.threads import each_in_threads, in_threads, owned
 from harmonicalign.evidence.significance import Significance
-from harmonicalign.inputs.rows import same_matrix
+from harmonicalign.inputs.rows import same_columns
 from harmonicalign.inputs.settings import FitOptions
 from harmonicalign.method.anchors import known_pairs
 from harmonicalign.method.choose import align_pair
@@ -87,7 +87,7 @@ def fit_refined(
         described = _each(describe, range(len(sizes)), "harmonics", names, progress, at_once=small)
     reductions, components, landmarks, sides = zip(*described, strict=True)
     order = _largest_first(sides, sizes, anchors)
-    own = all(same_matrix(d, s) for d, s in zip(datasets, signals, strict=True))
+    own = all(same_columns(d, s) for d, s in zip(datasets, signals, strict=True))
     options = replace(options, own_columns=own)
     parents, pairs = _align_with_parents(sides, order, names, anchors, landmarks, options, progress, config)
     couples = {i: (sides[parents[i]], sides[i]) for i in order[1:]}
@@ -152,7 +152,7 @@ def add_dataset(
         Maximum number of landmarks of the new dataset.
     """
     config, seed, number = model.config, options.seed, len(datasets)
-    options = replace(options, own_columns=same_matrix(new, new_signals))
+    options = replace(options, own_columns=same_columns(new, new_signals))
     nothing = np.empty(0, dtype=np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisconnectedGraphWarning)
