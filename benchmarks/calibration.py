@@ -3,7 +3,7 @@
     python benchmarks/calibration.py p                    # p-values on designs without correspondence
     python benchmarks/calibration.py features             # false discoveries among features
     python benchmarks/calibration.py kept                 # true features found in real tasks, before and now
-    python benchmarks/calibration.py overlap              # warnings of datasets with and without a common class
+    python benchmarks/calibration.py overlap              # warnings of pairs without a common class
     python benchmarks/calibration.py p --fits 50 --designs gaussian heavy
 
 The designs are made here, with known truth; real tasks are read as `tasks` says and left out if absent. The

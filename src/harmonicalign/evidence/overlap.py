@@ -2,8 +2,8 @@
 
 Alignment brings rows together whether or not they have counterparts: threes next to eights, T cells next to B
 cells. What a row's neighbours in its own dataset say about its signals, its neighbours in the other dataset
-then say only in part. Where datasets have classes in common, they say nearly as much, at least about the rows of
-the dataset with fewer classes of its own.
+then say only in part. Where datasets have classes in common, they say nearly as much about most rows,
+at least of the dataset with fewer classes of its own.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ def predicted_share(
     """How well the other dataset predicts signals, relative to the own one: 1 is as well, 0 is not at all.
 
     Every row's signals are predicted by the mean of its nearest rows, once in its own dataset and once in the
-    other; correlations with its own values are compared feature by feature, on samples of equal size. A dataset's
-    value is the median of the ratios of its features, each weighted by how well it is predicted and by how much it
-    corresponds. Features that vary in one dataset only count there: that the other cannot predict them is what
-    tells different things apart. The larger of both values is returned, because a dataset may have classes
-    beside those of the other; NaN if hardly any feature can be predicted in the own dataset.
+    other; correlations with its own values are compared feature by feature, on samples of equal size. Rows
+    whose two predictions differ most are left out, because some may have no counterpart.
+
+    A dataset's value is the median of the ratios of its features, each weighted by how well it is predicted
+    and by how much it corresponds. Features that vary in one dataset only count there: that the other cannot
+    predict them is what tells different things apart. The larger of both values is returned, because a
+    dataset may have classes beside those of the other; NaN if hardly any feature can be predicted.
 
     Parameters
     ----------
@@ -68,11 +70,20 @@ def predicted_share(
         near = nearest_rows(places[i], k + 1, places[i], exact=False).indices
         itself = near == np.arange(size)[:, None]
         itself[~itself.any(axis=1), -1] = True  # among duplicates a row may not find itself
-        own = _correlations(values[i], values[i][near[~itself].reshape(size, k)].mean(axis=1))
+        own = values[i][near[~itself].reshape(size, k)].mean(axis=1)
         near = nearest_rows(places[1 - i], k, places[i], exact=False).indices
-        other = _correlations(values[i], values[1 - i][near].mean(axis=1))
+        other = values[1 - i][near].mean(axis=1)
+        kept = _alike(own, other, np.sqrt(trust) / np.maximum(values[i].std(axis=0), 1e-12), config)
+        own, other = (_correlations(values[i][kept], mean[kept]) for mean in (own, other))
         found.append(_middle(own, other, trust, config))
     return float(np.fmax(*found))
+
+
+def _alike(own: Array, other: Array, scale: Array, config: EvidenceConfig) -> Array:
+    """Which rows are compared: those whose predictions differ least, beside what all differ by."""
+    apart = own - other
+    apart = (((apart - apart.mean(axis=0)) * scale) ** 2).sum(axis=1)
+    return np.asarray(apart <= np.quantile(apart, config.compared_rows))
 
 
 def _middle(own: Array, other: Array, trust: Array, config: EvidenceConfig) -> float:
