@@ -317,6 +317,8 @@ def _others() -> Iterator[Couple]:
 OTHERS = (
     *("cortex_300", "cortex_removed", "cytometry_p1_baseline_300", "cytometry_p2_3month", "mnist_usps"),
     *("pbmc_removed", "cell_lines_150", "pancreas_200", "pbmc_3pv2_5p_150", "mnist_p35_200x200", "mixtures"),
+    *("mnist_p10", "mnist_p15", "mnist_p20", "pbmc_3pv1_3pv2_rotated", "pbmc_3pv2_5p_rotated"),
+    *("cytometry_p1_baseline_rotated", "cell_lines_rotated"),
 )
 FAMILIES: dict[str, Callable[[], Iterator[Couple]]] = {
     "digits": _digits,
