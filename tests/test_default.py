@@ -307,7 +307,7 @@ def test_sparse_data(kind):
     assert agreement(sparse, labels) == pytest.approx(agreement(dense, labels), abs=0.02)
 
 
-# Of 30 signals, those that do not correspond are not recognised: all are weighted, and half are predicted badly.
+# With so few signals the method does not see which correspond: all are weighted, and half predicted badly.
 @pytest.mark.filterwarnings("ignore:.* look like different things")
 def test_many_signals_are_thinned(digits):
     model = fit(digits.x, digits.y, config=replace(DEFAULT, most_signals=30))

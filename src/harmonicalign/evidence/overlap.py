@@ -64,7 +64,7 @@ def predicted_share(
     columns = np.sort(np.argsort(-spread, kind="stable")[: config.overlap_features])
     places = [c[r] for c, r in zip(coordinates, rows, strict=True)]
     values = [dense_columns(s[r], columns) for s, r in zip(signals, rows, strict=True)]
-    trust = np.ones(len(columns)) if weights is None else np.asarray(weights)[columns]
+    trust: Array = np.ones(len(columns)) if weights is None else np.asarray(weights)[columns]
     found = []
     for i in (0, 1):
         near = nearest_rows(places[i], k + 1, places[i], exact=False).indices
@@ -73,16 +73,18 @@ def predicted_share(
         own = values[i][near[~itself].reshape(size, k)].mean(axis=1)
         near = nearest_rows(places[1 - i], k, places[i], exact=False).indices
         other = values[1 - i][near].mean(axis=1)
-        kept = _alike(own, other, np.sqrt(trust) / np.maximum(values[i].std(axis=0), 1e-12), config)
+        variance = column_variances(values[i])
+        precision = np.divide(trust, variance, out=np.zeros_like(variance), where=variance > 1e-12)
+        kept = _alike(own, other, precision, config)
         own, other = (_correlations(values[i][kept], mean[kept]) for mean in (own, other))
         found.append(_middle(own, other, trust, config))
-    return float(np.fmax(*found))
+    return float(np.fmax(found[0], found[1]))
 
 
-def _alike(own: Array, other: Array, scale: Array, config: EvidenceConfig) -> Array:
+def _alike(own: Array, other: Array, precision: Array, config: EvidenceConfig) -> Array:
     """Which rows are compared: those whose predictions differ least, beside what all differ by."""
     apart = own - other
-    apart = (((apart - apart.mean(axis=0)) * scale) ** 2).sum(axis=1)
+    apart = (apart - apart.mean(axis=0)) ** 2 @ precision
     return np.asarray(apart <= np.quantile(apart, config.compared_rows))
 
 
