@@ -3,6 +3,7 @@
     python benchmarks/calibration.py p                    # p-values on designs without correspondence
     python benchmarks/calibration.py features             # false discoveries among features
     python benchmarks/calibration.py kept                 # true features found in real tasks, before and now
+    python benchmarks/calibration.py overlap              # warnings of pairs without a common class
     python benchmarks/calibration.py p --fits 50 --designs gaussian heavy
 
 The designs are made here, with known truth; real tasks are read as `tasks` says and left out if absent. The
@@ -15,8 +16,10 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import tasks
@@ -223,6 +226,109 @@ def kept(names: Sequence[str]) -> None:
         print(f"{name:<32}{p:>10.1g}{counts[0]:>6}{counts[1]:>6}{counts[2]:>7}", flush=True)
 
 
+def overlap(families: Sequence[str]) -> None:
+    """Share of pairs that are warned of: without a common class, which is wanted, and with one."""
+    print(f"{'family':<12}{'none: warned':>16}{'(of them p)':>14}{'shared: warned':>18}")
+    for family in families:
+        counts = np.zeros((2, 3), dtype=int)  # with and without a common class: pairs, warned, for chance
+        for name, x, y, apart in FAMILIES[family]():
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                HarmonicAlignment(random_state=0).fit([x, y])
+            text = " ".join(str(w.message) for w in said)
+            chance, different = "better than chance" in text, "look like different things" in text
+            # Where classes are shared, only the claim about classes is false; small pairs may well be chance.
+            counts[int(apart)] += [1, different or (chance and apart), chance]
+            print(f"  {name:<32}{'chance ' * chance}{'different' * different}", file=sys.stderr, flush=True)
+        (n, false, _), (m, right, chance) = counts
+        print(f"{family:<12}{f'{right} of {m}':>16}{chance:>14}{f'{false} of {n}':>18}", flush=True)
+
+
+Couple = tuple[str, Matrix, Matrix, bool]
+"""Name, two datasets, and whether they have no class in common."""
+
+
+def _couple(name: str, task: tasks.Task, of: tuple[Any, Any], rng: np.random.RandomState, n: int) -> Couple:
+    """At most n random rows of the given classes of both datasets."""
+    parts = []
+    for x, y, classes in zip(task.datasets, task.labels, of, strict=False):
+        parts.append(x[rng.permutation(np.flatnonzero(np.isin(y, list(classes))))[:n]])
+    return name, parts[0], parts[1], not set(of[0]) & set(of[1])
+
+
+def _digits() -> Iterator[Couple]:
+    for p, seed in product((100, 50, 35), range(5)):
+        task, rng = tasks.mnist(p, seed=seed), np.random.RandomState(seed)
+        o = rng.permutation(10)
+        splits = {"none of 10": (o[:5], o[5:]), "none of 6": (o[:3], o[3:6]), "half": (o[:6], o[3:9])}
+        splits |= {"8 of 10": (o[:9], o[1:]), "all": (o, o)}
+        for name, of in splits.items():
+            if (name == "none of 6" and seed > 2) or (name == "all" and seed > 1):
+                continue
+            yield _couple(f"{p} % {seed} {name}", task, of, rng, 450)
+
+
+def _blood() -> Iterator[Couple]:
+    t, b, nk, m = ["T_CD4", "T_CD8"], ["B"], ["NK"], ["DC", "Mono_CD14", "Mono_CD16"]
+    for pair in ("3pv1_3pv2", "3pv1_5p", "3pv2_5p"):
+        task, rng = tasks.make(f"pbmc_{pair}"), np.random.RandomState(0)
+        every = np.unique(task.labels[0]).tolist()
+        splits = [(t, m), (m, t), (t, b + m), (b + m, t), (t + nk + b, m), (t, b), (t, nk + b)]
+        splits += [(every, every), (t + b, t + m), (t + m, b + m), (nk + b + m, nk + m + t)]
+        splits += [([c for c in every if c not in m], every), (t, t), (m, m)]
+        splits += [(every, [c for c in every if c not in b])]
+        for of in splits:
+            yield _couple(f"{pair} {' '.join(map('+'.join, of))}"[:60], task, of, rng, 2000)
+
+
+def _lines() -> Iterator[Couple]:
+    task, rng = tasks.make("cell_lines"), np.random.RandomState(0)
+    every = np.unique(task.labels[0]).tolist()
+    for one in every:
+        a, b = (c for c in every if c != one)
+        splits = [([one], [a, b]), ([a, b], [one]), ([one], [a]), ([one], [one])]
+        for of in [*splits, ([one, a], [one, b]), ([a, b], every)]:
+            yield _couple(" ".join(map("+".join, of)), task, of, rng, 2000)
+    yield _couple("all", task, (every, every), rng, 2000)
+
+
+def _islets() -> Iterator[Couple]:
+    task, rng = tasks.make("pancreas"), np.random.RandomState(1)
+    left, right = (np.unique(y) for y in task.labels)
+    both = np.intersect1d(left, right)
+    only = [c for c in left if c not in both]
+    for i in range(6):
+        o = rng.permutation(both)
+        yield _couple(f"none {i}", task, (list(o[:2]) + only * (i % 2), list(o[2:])), rng, 2000)
+    for i in range(4):
+        o = rng.permutation(both)
+        yield _couple(f"one shared {i}", task, (o[:2], o[1:3]), rng, 2000)
+    for name, of in {"all": (left, right), "lacks": (o[1:], right), "more": (left, o[1:])}.items():
+        yield _couple(name, task, of, rng, 2000)
+
+
+def _others() -> Iterator[Couple]:
+    """Tasks whose datasets share classes, and that were used for nothing here."""
+    for name in OTHERS:
+        task, rng = tasks.make(name), np.random.RandomState(0)
+        yield _couple(name, task, tuple(np.unique(y) for y in task.labels[:2]), rng, 700)
+
+
+OTHERS = (
+    *("cortex_300", "cortex_removed", "cytometry_p1_baseline_300", "cytometry_p2_3month", "mnist_usps"),
+    *("pbmc_removed", "cell_lines_150", "pancreas_200", "pbmc_3pv2_5p_150", "mnist_p35_200x200", "mixtures"),
+    *("mnist_p10", "mnist_p15", "mnist_p20", "pbmc_3pv1_3pv2_rotated", "pbmc_3pv2_5p_rotated"),
+    *("cytometry_p1_baseline_rotated", "cell_lines_rotated"),
+)
+FAMILIES: dict[str, Callable[[], Iterator[Couple]]] = {
+    "digits": _digits,
+    "pbmc": _blood,
+    "cell lines": _lines,
+    "pancreas": _islets,
+    "other": _others,
+}
+
+
 def fitted(parts: Sequence[Matrix]) -> HarmonicAlignment:
     """A fit whose warnings are not shown."""
     with warnings.catch_warnings():
@@ -232,15 +338,18 @@ def fitted(parts: Sequence[Matrix]) -> HarmonicAlignment:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("measure", choices=["p", "features", "kept"])
+    parser.add_argument("measure", choices=["p", "features", "kept", "overlap"])
     parser.add_argument("--designs", nargs="+", choices=DESIGNS, default=list(DESIGNS))
     parser.add_argument("--tasks", nargs="+", default=list(KEPT))
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--fits", type=int, default=350, help="fits of every design")
     options = parser.parse_args()
     if options.fits < 1:
         parser.error("--fits must be at least 1")
     if options.measure == "kept":
         kept(options.tasks)
+    elif options.measure == "overlap":
+        overlap(options.families)
     else:
         {"p": p_values, "features": features}[options.measure](options.designs, options.fits)
 

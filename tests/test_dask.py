@@ -435,7 +435,6 @@ def test_the_published_method_on_landmarks(pair, tmp_path):
     np.testing.assert_array_equal(at_hand.joint_.batch, model.joint_.batch)
 
 
-@pytest.mark.filterwarnings("ignore:.*look like different things")  # 100 rows, corrupted columns
 def test_a_distributed_model_with_signals_or_links(pair):
     x, y = blocks(pair.x, pair.y)
     apart = HarmonicAlignment(random_state=0).fit([x, y], signals=[x[:, :40], y[:, :40]], landmark_rows=100)

@@ -120,8 +120,6 @@ def test_landmarks_stand_for_all_rows(digits, digits_model):
     assert agreement(model, labels) > agreement(digits_model, labels) - 0.08
 
 
-# Rows of a class that the other dataset lacks are predicted badly, which is told.
-@pytest.mark.filterwarnings("ignore:.* look like different things")
 def test_classes_of_one_side_stay_apart():
     pair = clusters_pair(500, 500, n_clusters=10, only_x=2, only_y=2, random_state=0)
     model = fit(pair.x, pair.y)
@@ -309,7 +307,8 @@ def test_sparse_data(kind):
     assert agreement(sparse, labels) == pytest.approx(agreement(dense, labels), abs=0.02)
 
 
-@pytest.mark.filterwarnings("ignore:.* look like different things")  # so few signals pair rows less well
+# With so few signals the method does not see which correspond: all are weighted, and half predicted badly.
+@pytest.mark.filterwarnings("ignore:.* look like different things")
 def test_many_signals_are_thinned(digits):
     model = fit(digits.x, digits.y, config=replace(DEFAULT, most_signals=30))
     assert (np.abs(model.model_.space.signal_maps[0].matrix).sum(axis=1) > 0).sum() <= 30

@@ -35,26 +35,45 @@ def test_rows_of_other_kinds_do_not(kinds, rng):
     (kx, x), (ky, y) = kinds([0, 1, 2, 3, 4], 300), kinds([5, 6, 7, 8, 9], 250)
     places = [placed(kx, rng), placed(ky, rng)]
     assert predicted_share(places, [x, y]) < 0.6
-    said = doubts_about_rows(("one", "other"), places, [x, y], 1.0)
+    said = doubts_about_rows(("one", "other"), places, [x, y], np.ones(x.shape[1]))
     assert len(said) == 1
     assert said[0].startswith("one and other look like different things")
     config = replace(EVIDENCE, different_things=-1.0)
-    assert doubts_about_rows(("one", "other"), places, [x, y], 1.0, config) == []
+    assert doubts_about_rows(("one", "other"), places, [x, y], np.ones(30), config) == []
 
 
-def test_only_features_that_correspond_count(kinds, rng):
+def test_some_of_the_kinds_in_common_are_enough(kinds, rng):
+    """Rows of kinds that the other dataset lacks lie apart, and do not count against the others."""
+    (kx, x), (ky, y) = kinds([0, 1, 2, 3, 5], 300), kinds([0, 1, 2, 3, 4], 250)
+    apart = [placed(kx, rng), placed(ky, rng)]
+    apart[0][kx == 5, 0] += 20
+    assert predicted_share(apart, [x, y]) > EVIDENCE.different_things
+    more = kinds([0, 1, 2, 3, 4, 5, 6], 300)
+    places = [placed(more[0], rng), placed(ky, rng)]
+    places[0][more[0] > 4, 0] += 20
+    assert predicted_share(places, [more[1], y]) > 0.95, "one of the datasets has all its kinds in the other"
+
+
+def test_a_feature_that_varies_in_one_dataset_only_counts_against_it(kinds, rng):
     (kx, x), (ky, y) = kinds([0, 1, 2, 3, 4], 300), kinds([0, 1, 2, 3, 4], 250)
-    y[:, :15] = y[:, rng.permutation(15)] * rng.choice([-1, 1], 15)
     places = [placed(kx, rng), placed(ky, rng)]
-    assert predicted_share(places, [x, y], 0.4) > 0.9
-    assert predicted_share(places, [x, y], 1.0) < predicted_share(places, [x, y], 0.4)
+    x[:, :20], y[:, 10:] = rng.randn(300, 20), rng.randn(250, 20)
+    assert predicted_share(places, [x, y]) < 0.3
+
+
+def test_features_that_do_not_correspond_do_not_count(kinds, rng):
+    (kx, x), (ky, y) = kinds([0, 1, 2, 3, 4], 300), kinds([0, 1, 2, 3, 4], 250)
+    y[:, :18] = y[:, rng.permutation(18)] * rng.choice([-1, 1], 18)
+    places, weights = [placed(kx, rng), placed(ky, rng)], np.repeat([0.05, 1.0], [18, 12])
+    assert predicted_share(places, [x, y], weights) > 0.9
+    assert predicted_share(places, [x, y]) < predicted_share(places, [x, y], weights)
 
 
 def test_nothing_is_said_where_nothing_can_be_predicted(rng):
     x, y = rng.randn(200, 20), rng.randn(200, 20)
     places = [rng.randn(200, 2), rng.randn(200, 2)]
     assert np.isnan(predicted_share(places, [x, y]))
-    assert doubts_about_rows(("one", "other"), places, [x, y], 1.0) == []
+    assert doubts_about_rows(("one", "other"), places, [x, y], np.ones(x.shape[1])) == []
     few = [p[:8] for p in places]
     assert np.isnan(predicted_share(few, [x[:8], y[:8]])), "too few rows"
     same = [np.zeros((50, 2)), np.zeros((50, 2))]

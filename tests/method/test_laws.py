@@ -101,8 +101,6 @@ def test_the_scale_of_all_columns_does_not_matter(digits, model):
     assert same > 0.95, f"rows keep only {same:.2f} of their neighbours"
 
 
-# Rows of a class that the other dataset lacks are predicted badly, which is told.
-@pytest.mark.filterwarnings("ignore:.* look like different things")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_clusters_with_classes_of_one_side_only_are_not_turned(seed):
     pair = clusters_pair(400, 400, n_clusters=10, only_x=2, only_y=2, random_state=seed)

@@ -57,11 +57,11 @@ def doubts_about_rows(
     names: tuple[str, str],
     coordinates: Sequence[Array],
     signals: Sequence[Any],
-    share: float,
+    weights: Array,
     config: EvidenceConfig = EVIDENCE,
 ) -> list[str]:
     """What is suspicious about the rows that were brought together; arguments as in `predicted_share`."""
-    found = predicted_share(coordinates, signals, share, config=config)
+    found = predicted_share(coordinates, signals, weights, config=config)
     if not found < config.different_things:
         return []
     one, other = names

@@ -2,7 +2,8 @@
 
 Alignment brings rows together whether or not they have counterparts: threes next to eights, T cells next to B
 cells. What a row's neighbours in its own dataset say about its signals, its neighbours in the other dataset
-then say only in part. Where datasets have classes in common, they say nearly as much.
+then say only in part. Where datasets have classes in common, they say nearly as much about most rows,
+at least of the dataset with fewer classes of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["predicted_share"]
 def predicted_share(
     coordinates: Sequence[Array],
     signals: Sequence[Any],
-    share: float = 1.0,
+    weights: Array | None = None,
     *,
     random_state: int = 0,
     config: EvidenceConfig = EVIDENCE,
@@ -32,9 +33,13 @@ def predicted_share(
     """How well the other dataset predicts signals, relative to the own one: 1 is as well, 0 is not at all.
 
     Every row's signals are predicted by the mean of its nearest rows, once in its own dataset and once in the
-    other; correlations with its own values are compared feature by feature, on samples of equal size. Of the
-    ratios of features that correspond, of which there is a `share`, the median is returned; NaN if hardly any
-    feature can be predicted in the own dataset.
+    other; correlations with its own values are compared feature by feature, on samples of equal size. Rows
+    whose two predictions differ most are left out, because some may have no counterpart.
+
+    A dataset's value is the median of the ratios of its features, each weighted by how well it is predicted
+    and by how much it corresponds. Features that vary in one dataset only count there: that the other cannot
+    predict them is what tells different things apart. The larger of both values is returned, because a
+    dataset may have classes beside those of the other; NaN if hardly any feature can be predicted.
 
     Parameters
     ----------
@@ -42,8 +47,8 @@ def predicted_share(
         Joint coordinates of two datasets.
     signals
         Their signals, with the same columns.
-    share
-        Share of the features that correspond.
+    weights
+        Weights of the features, how much they correspond; None weights all the same.
     random_state
         Seed of the samples.
     config
@@ -59,28 +64,39 @@ def predicted_share(
     columns = np.sort(np.argsort(-spread, kind="stable")[: config.overlap_features])
     places = [c[r] for c, r in zip(coordinates, rows, strict=True)]
     values = [dense_columns(s[r], columns) for s, r in zip(signals, rows, strict=True)]
-    own, other = [], []
+    trust: Array = np.ones(len(columns)) if weights is None else np.asarray(weights)[columns]
+    found = []
     for i in (0, 1):
         near = nearest_rows(places[i], k + 1, places[i], exact=False).indices
         itself = near == np.arange(size)[:, None]
         itself[~itself.any(axis=1), -1] = True  # among duplicates a row may not find itself
-        own.append(_correlations(values[i], values[i][near[~itself].reshape(size, k)].mean(axis=1)))
+        own = values[i][near[~itself].reshape(size, k)].mean(axis=1)
         near = nearest_rows(places[1 - i], k, places[i], exact=False).indices
-        other.append(_correlations(values[i], values[1 - i][near].mean(axis=1)))
-    return _middle(np.stack(own), np.stack(other), share, config)
+        other = values[1 - i][near].mean(axis=1)
+        variance = column_variances(values[i])
+        precision = np.divide(trust, variance, out=np.zeros_like(variance), where=variance > 1e-12)
+        kept = _alike(own, other, precision, config)
+        own, other = (_correlations(values[i][kept], mean[kept]) for mean in (own, other))
+        found.append(_middle(own, other, trust, config))
+    return float(np.fmax(found[0], found[1]))
 
 
-def _middle(own: Array, other: Array, share: float, config: EvidenceConfig) -> float:
-    """Weighted median, over the features that correspond, of the smaller of both datasets' ratios."""
-    least = own.min(axis=0)
-    known = np.flatnonzero(least > config.least_predicted)
+def _alike(own: Array, other: Array, precision: Array, config: EvidenceConfig) -> Array:
+    """Which rows are compared: those whose predictions differ least, beside what all differ by."""
+    apart = own - other
+    apart = (apart - apart.mean(axis=0)) ** 2 @ precision
+    return np.asarray(apart <= np.quantile(apart, config.compared_rows))
+
+
+def _middle(own: Array, other: Array, trust: Array, config: EvidenceConfig) -> float:
+    """Weighted median of the ratios of the features that one dataset predicts itself."""
+    known = np.flatnonzero(own > config.least_predicted)
     if len(known) < config.fewest_features:
         return float("nan")
-    ratio = (other[:, known] / own[:, known]).min(axis=0)
-    order = np.argsort(ratio)
-    reached = np.cumsum(least[known][order] ** 2)
-    middle = (1 - np.clip(share, 0.1, 1) / 2) * reached[-1]
-    return float(ratio[order][min(np.searchsorted(reached, middle), len(order) - 1)])
+    ratio = other[known] / own[known]
+    order = np.argsort(ratio, kind="stable")
+    reached = np.cumsum((trust[known] * own[known] ** 2)[order])
+    return float(ratio[order][np.searchsorted(reached, reached[-1] / 2)])
 
 
 def _correlations(x: Array, y: Array) -> Array:

@@ -91,7 +91,7 @@ def doubts(
     relations = relate(signals[0], signals[1], config)
     said = doubts_about_columns(names, signals, relations, found.correspondence.p_values, config)
     if not said and coordinates is not None and not (test.by_chance or test.opposed):
-        said = doubts_about_rows(names, coordinates, signals, found.correspondence.share, config)
+        said = doubts_about_rows(names, coordinates, signals, found.correspondence.weights, config)
     return said
 
 
@@ -112,7 +112,10 @@ def all_doubts(
         couple = parents[i], i
         named = names[couple[0]], names[couple[1]]
         described = sides[couple[0]], sides[couple[1]]
-        return doubts(named, pairs[i], described, [placed[j] for j in couple], config)
+        # Of two modalities, one may say less about the other than about itself, though the rows are the same.
+        readings = all(space.bridges[j] is not None for j in couple)
+        own = replace(config, different_things=config.different_readings) if readings else config
+        return doubts(named, pairs[i], described, [placed[j] for j in couple], own)
 
     return [text for said in in_threads(about, list(pairs)) for text in said]
 
