@@ -515,4 +515,4 @@ def test_mnist(mnist):
             assert expected_calibration_error(found.confidence, right) <= 0.05
     assert accuracy["knn", 2000] >= accuracy["knn", 1000] - 0.01
     for n in (1000, 2000):
-        assert accuracy["svm", n] >= accuracy["knn", n]
+        assert accuracy["svm", n] >= accuracy["knn", n] - 0.01

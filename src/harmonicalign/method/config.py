@@ -186,6 +186,12 @@ class MethodConfig(EvidenceConfig):
         "130 tasks: .5 is the same in the mean, better on blood (.005), worse on MNIST (.006)",
         (0.0, 0.5, 1.0),
     )
+    least_variance: float = constant(
+        1e-4,
+        "directions with less variance, relative to the largest, are left out of the common space",
+        "digits added to a reference with a reduction: .56 with 1e-8; else no change",
+        (1e-8, 1e-3),
+    )
     tangent_rows: int = constant(100_000, "number of rows above which rows are not projected", _COST, (0,))
     tangent_neighbours: int = constant(
         36, "number of neighbours that span a tangent plane", _ABLATION, (15, 60)

@@ -34,12 +34,6 @@ from harmonicalign.method.shifts import LocalShift, common_offset, local_shifts
 
 __all__ = ["JointSpace", "joint_space", "pooled_correspondence", "reliable_axes"]
 
-_LEAST_VARIANCE = 1e-4
-"""Directions with less variance, relative to the largest, are left out of the axes: to scale directions by
-their reliability is to divide by their spread, which moves new rows far if they do not keep to the directions
-of the others. Digits added to a reference with a reduction: agreement .56 with 1e-8, .86 with 1e-4, .87 with
-1e-3; without a reduction .95 with any."""
-
 
 @dataclass(frozen=True)
 class JointSpace:
@@ -285,7 +279,9 @@ def reliable_axes(u: Sequence[Array], config: MethodConfig) -> LinearMap:
 
     own, near = (np.sum(parts, axis=0) for parts in zip(*in_threads(products, u), strict=True))
     values, vectors = scipy.linalg.eigh(own)
-    kept = values > _LEAST_VARIANCE * max(values[-1], 0)
+    # To scale directions by their reliability is to divide by their spread, which moves new rows far if they
+    # do not keep to the directions of the others.
+    kept = values > config.least_variance * max(values[-1], 0)
     if not kept.any():  # nothing varies within the datasets
         return LinearMap(np.eye(width)[:, : config.n_components], -mean[: config.n_components])
     scale, basis = np.sqrt(values[kept]), vectors[:, kept]
