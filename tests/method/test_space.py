@@ -94,8 +94,9 @@ def test_joint_space_of_a_star_whatever_the_order(chain):
         )
     z = [star.place_rigidly(i, s.components, s.signals) for i, s in enumerate(sides_)]
     # They meet in the middle of all rows: a dataset goes as much of the way as rows are others'.
-    total = sum(map(len, z))
-    moves = local_shifts(z, [(total - len(rows)) / total for rows in z], 0)
+    total, meant = sum(map(len, z)), {0: 1 - back.significance.p, 2: 1 - pairs[2].significance.p}
+    meant[1] = max(meant.values())
+    moves = local_shifts(z, [meant[i] * (total - len(rows)) / total for i, rows in enumerate(z)], 0)
     for shift, rows, move in zip(star.shifts, z, moves, strict=True):
         assert shift.displacement == pytest.approx(move, abs=1e-9)
         assert shift.places == pytest.approx(rows)
@@ -121,6 +122,27 @@ def test_place_is_rigid_and_then_local(chain):
         assert placed == pytest.approx(space.shifts[i].apply(rigid))
         assert not np.allclose(placed, rigid)
         assert np.array_equal(replace(space, shifts=()).place(i, s.components, s.signals), rigid)
+
+
+def test_rows_move_less_the_more_an_alignment_may_be_chance(rng):
+    # What differs between the datasets changes along the first direction, so that no linear map removes it.
+    base, again = (rng.randn(200, 4) * [6, 2, 2, 1] for _ in range(2))
+    bent = again + [0, 4, 0, 0] * np.abs(again[:, :1]) / 6
+    sides_ = [side(rows, signals=rows, k=15) for rows in (base, bent)]
+    pair = align_pair(*sides_)
+
+    def moves(p, tested=True):
+        null = np.arange(5.0 if tested else 0.0)
+        found = replace(pair, significance=replace(pair.significance, p=p, null=null))
+        space = joint_space(sides_, [-1, 0], [0, 1], {1: found}, config=replace(DEFAULT, shift_rounds=1))
+        return [shift.displacement for shift in space.shifts]
+
+    sure, doubtful, untested = moves(0.0), moves(0.75), moves(1.0, tested=False)
+    assert min(np.abs(move).max() for move in sure) > 1e-3
+    for one, other, third in zip(sure, doubtful, untested, strict=True):
+        np.testing.assert_allclose(other, 0.25 * one, atol=1e-12)
+        np.testing.assert_allclose(third, one, atol=1e-12)
+    assert not any(move.any() for move in moves(1.0))
 
 
 def test_what_signals_lack_is_predicted_from_components(rng):

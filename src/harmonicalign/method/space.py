@@ -242,11 +242,11 @@ def joint_space(
     if not shifted:
         return space
     z = [axes.apply(rows) for rows in u]
-    # All datasets move, large ones less, because none is treated as the reference. An alignment that is no
-    # better than chance gives no reason to move.
-    still = {i for i in order[1:] if pairs[i].significance.by_chance}
-    still |= {order[0]} if len(still) == len(order) - 1 else set()
-    steps = [0.0 if i in still else 1 - n / sum(sizes) for i, n in enumerate(sizes)]
+    # All datasets move, large ones less, because none is treated as the reference. An alignment that may be
+    # chance gives little reason to move.
+    meant = {i: 1 - pairs[i].significance.p if pairs[i].significance.tested else 1.0 for i in order[1:]}
+    meant[order[0]] = max(meant.values())
+    steps = [meant[i] * (1 - n / sum(sizes)) for i, n in enumerate(sizes)]
     moves = local_shifts(z, steps, random_state, config)
     return replace(space, shifts=tuple(map(LocalShift, z, moves)))
 
