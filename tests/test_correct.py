@@ -330,4 +330,4 @@ def test_two_days_of_blood(data_dir):
     together = model.denoise(np.vstack([x, y])).values
     apart = [denoise(v, balanced_transitions([v])).values for v in (x, y)]
     left = earth_movers_distance(together[: len(x)], together[len(x) :]).mean()
-    assert left < 0.1 * earth_movers_distance(*apart).mean()
+    assert left < 0.25 * earth_movers_distance(*apart).mean()
