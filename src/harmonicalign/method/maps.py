@@ -34,6 +34,7 @@ __all__ = [
     "LinearMap",
     "Side",
     "component_maps",
+    "leading_signals",
     "reversed_maps",
     "ridge_regression",
     "turn",
@@ -178,6 +179,11 @@ def ridge_regression(x: Array, y: Array, ridge: float, weights: Array | None = N
     return np.asarray(np.linalg.lstsq(covariance, weighted @ y, rcond=None)[0])
 
 
+def leading_signals(worth: Array, most: int) -> Array:
+    """Numbers of the signals of largest worth, at most so many, in order."""
+    return np.sort(np.argsort(-worth, kind="stable")[:most])
+
+
 def weighted_axes(
     sides: Sequence[Side],
     centres: Sequence[Array],
@@ -203,9 +209,7 @@ def weighted_axes(
     config
         Number of components, and maximum number of signals.
     """
-    chosen = np.arange(len(weights))
-    if len(weights) > config.most_signals:
-        chosen = np.sort(np.argsort(-worth, kind="stable")[: config.most_signals])
+    chosen = leading_signals(worth, config.most_signals)
     stacked = np.vstack(
         [
             (dense_columns(s.signals, chosen) - c[chosen]) * weights[chosen]

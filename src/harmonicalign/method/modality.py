@@ -31,7 +31,7 @@ from harmonicalign.engines.rows import blend, unit_rows
 from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.method.anchors import find_anchors
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.maps import LinearMap, Side, component_maps
+from harmonicalign.method.maps import LinearMap, Side, component_maps, leading_signals
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
 __all__ = ["Reading", "met_in_readings", "reading_maps"]
@@ -68,9 +68,7 @@ def reading_maps(
     config
         Number of canonical components, maximum number of signals, and share of the prediction.
     """
-    chosen = np.arange(len(weights))
-    if len(weights) > config.most_signals:
-        chosen = np.sort(np.argsort(-worth, kind="stable")[: config.most_signals])
+    chosen = leading_signals(worth, config.most_signals)
     out = []
     shown = [dense_columns(s.signals, chosen) * weights[chosen] for s in sides]
     axes = _canonical_axes([s - s.mean(axis=0) for s in shown], config.canonical_components)
