@@ -223,6 +223,17 @@ def shift_towards(x, support_x, met_x, y, support_y, met_y, config):
     return out
 
 
+def differing(centred, of):
+    """How far the means of datasets count as different: 0 where all of it is chance, 1 where at most half is."""
+    groups = [centred[of == dataset] for dataset in set(of)]
+    between = sum(len(g) * g.mean(axis=0) @ g.mean(axis=0) for g in groups)
+    within = sum(((g - g.mean(axis=0)) ** 2).sum() for g in groups)
+    if len(groups) == 1 or len(groups) == len(centred) or between <= 1e-12 * (centred**2).sum():
+        return 0
+    ratio = (between / (len(groups) - 1)) / max(within / (len(centred) - len(groups)), 1e-300)
+    return min(1, max(0, 2 - 2 / ratio))
+
+
 def project(row, places, n_neighbours, batch=None):
     """One row on the plane of its neighbours, from the eigenvectors of their covariance."""
     near = nearest(places, row, n_neighbours)
@@ -230,7 +241,7 @@ def project(row, places, n_neighbours, batch=None):
     spread = np.array([places[j] - mean for j in near])
     if batch is not None:
         of = np.array([batch[j] for j in near])
-        left = (len(near) - len(set(of))) / (len(near) - 1)
+        left = differing(spread, of) * (len(near) - len(set(of))) / (len(near) - 1)
         for dataset in set(of):
             spread[of == dataset] -= left * spread[of == dataset].mean(axis=0)
     variances, axes = np.linalg.eigh(spread.T @ spread)

@@ -127,21 +127,28 @@ def test_a_projection_keeps_wide_directions_and_drops_narrow_ones(rng, n_sets):
     """By the eigenvectors of each neighbourhood, which the solver never sees."""
     near = rng.randn(6, 12, 5) * [3, 2, 0.1, 0.05, 0.01] + rng.randn(6, 1, 5)
     places = near[:, 0] + 0.1 * rng.randn(6, 5)
-    near[5] = 1  # all neighbours coincide
     of = None if n_sets is None else rng.randint(n_sets, size=(6, 12))
+    if of is not None:
+        near[:4] += np.arange(4)[:, None, None] * of[:4, :, None]  # datasets differ: not, a little, clearly
+        of[4] = 0  # one dataset only
+    near[5] = 1  # all neighbours coincide
     found = both(rows.tangent_projection, near, places, *([] if of is None else [of]), atol=1e-7)
+    shares = []
     for i in range(6):
         mean = near[i].mean(axis=0)
         centred = near[i] - mean
         if of is not None:
-            left = (12 - len(set(of[i]))) / 11
+            shares.append(plain_stages.differing(centred, of[i]))
             for dataset in set(of[i]):
+                left = shares[-1] * (12 - len(set(of[i]))) / 11
                 centred[of[i] == dataset] -= left * centred[of[i] == dataset].mean(axis=0)
         spread, axes = np.linalg.eigh(centred.T @ centred)
         average = spread.sum() / 12 or 1.0
         kept = (spread / average) ** 4 / ((spread / average) ** 4 + 1)
         expected = mean + axes @ (kept * (axes.T @ (places[i] - mean)))
         np.testing.assert_allclose(found[i], expected, atol=1e-7)
+    if of is not None:
+        assert min(shares) == 0 < max(shares), "no neighbourhood in which datasets differ beyond chance"
 
 
 @pytest.mark.parametrize("decay", [0.5, 2, 7.5])

@@ -173,6 +173,7 @@ def test_the_record_tells_all_that_was_run(problem, solved):
         *[("relations", "round")] * rounds,
         ("relations", "anchors"),
         ("offset", "anchors"),
+        ("units", "anchors"),
     ]
     assert steps[: len(expected)] == expected
     assert steps[len(expected) :] in ([], [(solved.start, "turn")]), "only a turn follows the choice"
@@ -181,9 +182,10 @@ def test_the_record_tells_all_that_was_run(problem, solved):
 @pytest.mark.parametrize(
     ("left_out", "tried"),
     [
-        ((), {"harmonics", "relations", "offset"}),
-        (("harmonics",), {"relations", "offset"}),
-        (("relations",), {"harmonics", "offset"}),
+        ((), {"harmonics", "relations", "offset", "units"}),
+        (("units",), {"harmonics", "relations", "offset"}),
+        (("harmonics",), {"relations", "offset", "units"}),
+        (("relations",), {"harmonics", "offset", "units"}),
         (("offset",), {"harmonics", "relations"}),
         (("offset", "relations"), {"harmonics"}),
     ],
@@ -195,10 +197,10 @@ def test_what_is_left_out_is_not_run(tiny, left_out, tried):
 
 def test_an_offset_that_cannot_be_beaten_is_the_only_run(tiny):
     good = replace(DEFAULT, n_rounds=1, chance=1.0, enough_support=0.0)
-    assert starts(align_pair(*tiny, good)) == {"offset"}
+    assert starts(align_pair(*tiny, good)) == {"offset", "units"}
     # Hypotheses of a user's own are tried nevertheless.
     mine = replace(good, hypotheses=(FromRelations("mine"),))
-    assert starts(align_pair(*tiny, mine)) == {"harmonics", "relations", "mine", "offset"}
+    assert starts(align_pair(*tiny, mine)) == {"harmonics", "relations", "mine", "offset", "units"}
 
 
 def test_something_must_be_tried(tiny):

@@ -148,7 +148,9 @@ def _means(near: Rows, batch: Rows | None) -> tuple[Rows, Rows]:
     The centre is that mean, or where datasets matter, the mean of the row's own dataset there. Centring
     per dataset removes one dimension per dataset in the neighbourhood, and everything if all its rows are
     from different datasets. The means of the datasets are therefore weighted by the share of dimensions
-    that remains.
+    that remains. Means of few rows differ also by chance, and to remove that would add noise: with F the
+    variance between datasets over that within them, a share 1/F of the difference is chance. Centring is full
+    where this is at most half, and none where it is all of it.
     """
     mean = near.mean(axis=1, keepdims=True)
     if batch is None:
@@ -157,8 +159,14 @@ def _means(near: Rows, batch: Rows | None) -> tuple[Rows, Rows]:
     same = xp.asarray(batch[:, :, None] == batch[:, None, :], dtype=near.dtype)
     n = same.sum(axis=2)[:, :, None]
     n_datasets = (1 / n).sum(axis=1, keepdims=True)
+    apart = (same @ near) / n - mean
+    between = (apart**2).sum(axis=(1, 2), keepdims=True)
+    within = ((near - mean) ** 2).sum(axis=(1, 2), keepdims=True) - between
+    # 1/F, without dividing by what can be zero: one dataset, or no two rows of the same.
+    by_chance, found = within * (n_datasets - 1), between * (k - n_datasets)
+    real = xp.clip(2 - 2 * by_chance / xp.where(found > 0, found, 1), 0, 1) * (found > 0)
     left = (k - n_datasets) / max(k - 1, 1)
-    return mean, mean + left * ((same @ near) / n - mean)
+    return mean, mean + real * left * apart
 
 
 # smoothing

@@ -24,6 +24,7 @@ from harmonicalign.method.maps import Side
 from harmonicalign.method.modality import met_in_readings
 from harmonicalign.method.problem import PairAlignment, PairProblem
 from harmonicalign.method.turn import turned_if_better
+from harmonicalign.method.units import rescaled_if_better
 
 __all__ = ["align_pair", "choose", "solve"]
 
@@ -50,14 +51,14 @@ def align_pair(
 def solve(problem: PairProblem) -> PairAlignment:
     """Run the hypotheses and choose among their runs.
 
-    An offset is tried first. If its confidence is so high that no other run could be preferred, it is the
+    An offset is tried first, by itself and with a unit of every column. If its confidence is so high that no other run could be preferred, it is the
     only one, unless the configuration has further hypotheses. Otherwise runs start from the harmonics and
     from the relations between features. The chosen alignment is turned if that improves it much.
     """
     if problem.known is not None:
         return _finished(problem, FromAnchors().run(problem))
     config = problem.config
-    simple = run_all(problem, [Offset()])
+    simple = [rescaled_if_better(problem, run) for run in run_all(problem, [Offset()])]
     learned: list[PairAlignment] = []
     if config.hypotheses or not any(run.support >= config.enough_support for run in simple):
         learned = run_all(problem, [FromHarmonics(), FromRelations(), *config.hypotheses])

@@ -93,6 +93,12 @@ class MethodConfig(EvidenceConfig):
         _ABLATION,
         (0.8, 0.97, 2.0),
     )
+    units_gain: float = constant(
+        1.1,
+        "factor by which units of the columns must raise the score of an offset",
+        "176 tasks: columns rescaled 1.1 to 3.5, or passed through a square root; cells .99 to 1.03",
+        (1e9, 1.0, 1.3),
+    )
     alike_spreads: float = constant(
         0.7, "rank correlation of spreads above which columns are taken to be comparable", _ABLATION, (2.0,)
     )

@@ -191,6 +191,7 @@ def weighted_axes(
     worth: Array,
     random_state: int = 0,
     config: MethodConfig = DEFAULT,
+    factors: Sequence[Array] | None = None,
 ) -> tuple[LinearMap, ...]:
     """Maps of the signals of every dataset to the joint principal components of the weighted signals.
 
@@ -208,15 +209,19 @@ def weighted_axes(
         Seed of the principal components.
     config
         Number of components, and maximum number of signals.
+    factors
+        For every dataset, the factors that bring its signals to common units; None if they have them.
     """
+    scales = [weights if f is None else weights * f for f in factors or [None] * len(sides)]
     chosen = leading_signals(worth, config.most_signals)
     stacked = np.vstack(
         [
-            (dense_columns(s.signals, chosen) - c[chosen]) * weights[chosen]
-            for s, c in zip(sides, centres, strict=True)
+            (dense_columns(s.signals, chosen) - c[chosen]) * scale[chosen]
+            for s, c, scale in zip(sides, centres, scales, strict=True)
         ]
     )
-    axes = leading_axes(stacked, config.n_components, random_state)
-    matrix = np.zeros((len(weights), axes.shape[1]))
-    matrix[chosen] = weights[chosen, None] * axes
-    return tuple(LinearMap(matrix, -c @ matrix) for c in centres)
+    leading = leading_axes(stacked, config.n_components, random_state)
+    axes = np.zeros((len(weights), leading.shape[1]))
+    axes[chosen] = leading
+    matrices = [scale[:, None] * axes for scale in scales]
+    return tuple(LinearMap(m, -c @ m) for m, c in zip(matrices, centres, strict=True))

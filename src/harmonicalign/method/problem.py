@@ -55,13 +55,16 @@ class PairAlignment:
     support
         Mean confidence of the rows, in [0, 1]; the larger of the two datasets' means.
     start
-        Name of the hypothesis: "as is", "offset", "harmonics", "relations" or "anchors".
+        Name of the hypothesis: "as is", "offset", "units", "harmonics", "relations" or "anchors".
     worth
         Score by which runs are compared, from feature agreement and confidence.
     history
         One record per step: the hypothesis, the step, and the objective after it.
     turned
         Whether the common space is turned for this pair (`harmonicalign.method.turn`).
+    factors
+        Factors that bring the signals of the second dataset to the units of the first
+        (`harmonicalign.method.units`); None if they have the same.
     """
 
     alignment: Alignment
@@ -75,6 +78,7 @@ class PairAlignment:
     worth: float
     history: tuple[dict[str, Any], ...]
     turned: bool = False
+    factors: Array | None = None
 
     def reversed(self, sides: tuple[Side, Side]) -> PairAlignment:
         """The same alignment with the datasets exchanged; `sides` are in the new order."""
@@ -84,6 +88,7 @@ class PairAlignment:
             pairing=self.pairing.T.tocsr(),
             maps=reversed_maps(self.maps, masses(self.pairing)[1] @ sides[0].components),
             centres=self.centres[::-1],
+            factors=None if self.factors is None else 1 / self.factors,
         )
 
 

@@ -34,6 +34,9 @@ from harmonicalign.method.shifts import LocalShift, common_offset, local_shifts
 
 __all__ = ["JointSpace", "joint_space", "pooled_correspondence", "reliable_axes"]
 
+_Units = tuple[list[Array], list[Array]]
+"""For every dataset, the centre of its signals, and the factors that bring them to the root's units."""
+
 
 @dataclass(frozen=True)
 class JointSpace:
@@ -124,7 +127,8 @@ class JointSpace:
         """
         number, signals = len(self.parents), self.signal_maps[parent]
         trust = found.correspondence.weights
-        matrix = trust[:, None] * signals.matrix
+        factors = 1.0 if found.factors is None else found.factors
+        matrix = (trust * factors)[:, None] * signals.matrix
         own = LinearMap(matrix, found.centres[0] @ signals.matrix + signals.shift - found.centres[1] @ matrix)
         bridge = None
         if trust.min() < 1 or self.bridges[parent] is not None:
@@ -210,8 +214,8 @@ def joint_space(
     found = pooled_correspondence(
         [pairs[i] for i in order[1:]], [min(sizes[i], sizes[parents[i]]) for i in order[1:]]
     )
-    into_root, centres = _along_tree(sides, parents, order, pairs)
-    into_signals, bridges, config = _signal_maps(sides, centres, found, random_state, own_columns, config)
+    into_root, units = _along_tree(sides, parents, order, pairs)
+    into_signals, bridges, config = _signal_maps(sides, units, found, random_state, own_columns, config)
     told = [
         _with_bridge(m.apply(s.signals), b, s.components)
         for m, b, s in zip(into_signals, bridges, sides, strict=True)
@@ -297,27 +301,32 @@ def reliable_axes(u: Sequence[Array], config: MethodConfig) -> LinearMap:
 
 def _along_tree(
     sides: Sequence[Side], parents: Sequence[int], order: Sequence[int], pairs: Mapping[int, PairAlignment]
-) -> tuple[list[LinearMap], list[Array]]:
-    """For every dataset the map of its components into those of the root, and the centre of its signals.
+) -> tuple[list[LinearMap], _Units]:
+    """For every dataset the map of its components into those of the root, and the units of its signals.
 
     The origin, from which lengths are measured, is the mean over the anchors.
     """
     root = order[0]
     width = sides[root].components.shape[1]
     to_root = {root: LinearMap(np.eye(width), np.zeros(width))}
-    offsets = {root: np.zeros(sides[root].signals.shape[1])}
+    n_signals = sides[root].signals.shape[1]
+    offsets, factors = {root: np.zeros(n_signals)}, {root: np.ones(n_signals)}
     origins, signal_origins, weights = [], [], []
     for i in order[1:]:
         found, parent = pairs[i], to_root[parents[i]]
         to_root[i] = _through_parent(found, parent)
-        offsets[i] = offsets[parents[i]] + found.centres[0] - found.centres[1]
+        above = factors[parents[i]]
+        factors[i] = above if found.factors is None else above * found.factors
+        middle = offsets[parents[i]] + above * found.centres[0]
+        offsets[i] = middle - factors[i] * found.centres[1]
         origins.append(parent.apply(-found.maps[0].shift[None])[0])
-        signal_origins.append(found.centres[0] + offsets[parents[i]])
+        signal_origins.append(middle)
         weights.append(len(sides[i].components))
     origin = np.average(origins, axis=0, weights=weights)
     signal_origin = np.average(signal_origins, axis=0, weights=weights)
     shifted = [LinearMap(to_root[i].matrix, to_root[i].shift - origin) for i in range(len(sides))]
-    return shifted, [signal_origin - offsets[i] for i in range(len(sides))]
+    centres = [(signal_origin - offsets[i]) / factors[i] for i in range(len(sides))]
+    return shifted, (centres, [factors[i] for i in range(len(sides))])
 
 
 def _through_parent(found: PairAlignment, parent: LinearMap) -> LinearMap:
@@ -328,7 +337,7 @@ def _through_parent(found: PairAlignment, parent: LinearMap) -> LinearMap:
 
 def _signal_maps(
     sides: Sequence[Side],
-    centres: Sequence[Array],
+    units: _Units,
     found: Correspondence,
     random_state: int,
     own_columns: bool,
@@ -337,9 +346,9 @@ def _signal_maps(
     """Maps of signals, bridges, and the configuration with the row length that suits them."""
     worth = found.weights * found.energy
     if own_columns or not worth.any():
-        maps = weighted_axes(sides, centres, found.weights, worth, random_state, config)
+        maps = weighted_axes(sides, units[0], found.weights, worth, random_state, config, units[1])
         return maps, (None,) * len(sides), config
-    read = reading_maps(sides, centres, found.weights, worth, config)
+    read = reading_maps(sides, units[0], found.weights, worth, config)
     into, bridges = zip(*read, strict=True)
     return into, bridges, replace(config, soft_length=config.modality_length)
 

@@ -10,7 +10,8 @@ whose dimension follows from the data: two on a surface, about ten for images.
 
 Datasets that meet often still differ in one direction, which can be the widest of a neighbourhood. The rows
 of C are then centred per dataset within the neighbourhood: a direction in which datasets differ, but the rows
-of each do not, is not part of the manifold.
+of each do not, is not part of the manifold. Only what differs beyond chance is subtracted
+(`harmonicalign.engines.rows.tangent_projection`): few rows of two random halves also have different means.
 """
 
 from __future__ import annotations

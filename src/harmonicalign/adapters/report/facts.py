@@ -41,6 +41,7 @@ _OPTIONAL = {"torch": "torch", "anndata": "anndata", "mudata": "mudata", "scanpy
 _EXPLANATIONS = {
     "as is": "no alignment was needed",
     "offset": "the columns correspond up to an offset",
+    "units": "the columns correspond up to an offset and a unit each",
     "columns": "some columns correspond, found from the columns",
     "harmonics": "some columns correspond, found from the harmonics",
     "relations": "some columns correspond, found from their relations to each other",

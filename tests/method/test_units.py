@@ -1,0 +1,93 @@
+"""Units of the columns: found from anchors, accepted only where they help."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from two_sides import side
+
+from harmonicalign import HarmonicAlignment
+from harmonicalign.method import DEFAULT, align_pair
+from harmonicalign.method.units import unit_factors
+
+
+@pytest.fixture(scope="module")
+def instruments():
+    """Rows around six centres, measured by two instruments: other rows, gains and offsets; labels; gains."""
+    rng = np.random.RandomState(0)
+    labels = rng.randint(6, size=420)
+    rows = 3 * rng.randn(6, 20)[labels] + rng.randn(420, 20)
+    gains = np.exp(0.6 * rng.randn(20))
+    return rows[:200], rows[200:] * gains + rng.randn(20), labels[:200], labels[200:], gains
+
+
+def nearest_labels(model, labels_x, labels_y):
+    x, y = model.embedding_[:2]
+    return np.mean(labels_x[np.argmin(((y[:, None] - x) ** 2).sum(axis=2), axis=1)] == labels_y)
+
+
+def test_factors_are_found_through_noise(rng):
+    truth = rng.randn(300, 4)
+    x = truth + 0.5 * rng.randn(300, 4)
+    y = (truth + 0.5 * rng.randn(300, 4)) * [2, 0.5, 1, 3]
+    y[:, 3] = rng.randn(300)  # partners do not agree on this one
+    found = unit_factors((side(x), side(y)), sp.identity(300, format="csr") / 300, DEFAULT)
+    # Of noisy pairs r² is well below 1, so that the factors are drawn to 1, but never past it.
+    assert 0.5 < found[0] < 0.8
+    assert 1.25 < found[1] < 2
+    np.testing.assert_allclose(found[2:], 1, atol=0.1)
+
+
+def test_factors_are_exact_without_noise_and_bounded(rng):
+    x = rng.randn(100, 3)
+    y = x / [2, 0.5, 100]
+    found = unit_factors((side(x), side(y)), sp.identity(100, format="csr") / 100, DEFAULT)
+    np.testing.assert_allclose(found, [2, 0.5, DEFAULT.most_gain])
+
+
+def test_units_are_chosen_where_instruments_differ(instruments):
+    x, y, labels_x, labels_y, gains = instruments
+    model = HarmonicAlignment(random_state=0).fit([x, y])
+    (pair,) = model.model_.pairs.values()
+    assert pair.start == "units"
+    # The larger dataset is the first of the pair, so its units are kept.
+    assert np.corrcoef(np.log(pair.factors), np.log(gains))[0, 1] > 0.9
+    without = HarmonicAlignment(random_state=0, config=replace(DEFAULT, left_out=("units",))).fit([x, y])
+    assert next(iter(without.model_.pairs.values())).factors is None
+    better, worse = (nearest_labels(m, labels_x, labels_y) for m in (model, without))
+    assert better >= max(worse, 0.99)
+
+
+def test_an_offset_is_enough_where_units_are_the_same(instruments):
+    x, y, *_, gains = instruments
+    found = align_pair(side(x), side(y / gains))
+    assert found.start == "offset"
+    assert found.factors is None
+
+
+def test_of_few_columns_units_are_not_sought(instruments):
+    x, y, *_ = instruments
+    found = align_pair(side(x[:, :4]), side(y[:, :4]))
+    assert found.factors is None
+
+
+def test_units_hold_along_the_tree_and_for_rows_and_datasets_added(instruments):
+    x, y, labels_x, labels_y, gains = instruments
+    half = len(y) // 2
+    model = HarmonicAlignment(random_state=0).fit([x, y[:half], y[half:] * 2])
+    assert nearest_labels(model, labels_x, labels_y[:half]) > 0.98
+    same = model.transform(y[:half], dataset=1)
+    np.testing.assert_allclose(same, model.embedding_[1], atol=1e-4)
+    again = HarmonicAlignment(random_state=0).fit([x, y[:half]])
+    added = again.add(y[half:])
+    assert again.model_.pairs[2].factors is not None
+    found = labels_x[np.argmin(((added[:, None] - again.embedding_[0]) ** 2).sum(axis=2), axis=1)]
+    assert np.mean(found == labels_y[half:]) > 0.95
+
+
+def test_from_the_other_side_the_factors_are_inverse(instruments):
+    x, y, *_ = instruments
+    sides = side(x), side(y)
+    found = align_pair(*sides)
+    np.testing.assert_allclose(found.reversed(sides[::-1]).factors * found.factors, 1)
