@@ -224,7 +224,7 @@ def shift_towards(x, support_x, met_x, y, support_y, met_y, config):
 
 
 def differing(centred, of):
-    """How far the means of datasets count as different: 0 where all of it is chance, 1 where at most half is."""
+    """How far the means of datasets differ: 0 if all of it is chance, 1 if at most half of it is."""
     groups = [centred[of == dataset] for dataset in set(of)]
     between = sum(len(g) * g.mean(axis=0) @ g.mean(axis=0) for g in groups)
     within = sum(((g - g.mean(axis=0)) ** 2).sum() for g in groups)

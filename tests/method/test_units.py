@@ -73,7 +73,7 @@ def test_of_few_columns_units_are_not_sought(instruments):
 
 
 def test_units_hold_along_the_tree_and_for_rows_and_datasets_added(instruments):
-    x, y, labels_x, labels_y, gains = instruments
+    x, y, labels_x, labels_y, _ = instruments
     half = len(y) // 2
     model = HarmonicAlignment(random_state=0).fit([x, y[:half], y[half:] * 2])
     assert nearest_labels(model, labels_x, labels_y[:half]) > 0.98

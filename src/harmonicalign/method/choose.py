@@ -51,9 +51,10 @@ def align_pair(
 def solve(problem: PairProblem) -> PairAlignment:
     """Run the hypotheses and choose among their runs.
 
-    An offset is tried first, by itself and with a unit of every column. If its confidence is so high that no other run could be preferred, it is the
-    only one, unless the configuration has further hypotheses. Otherwise runs start from the harmonics and
-    from the relations between features. The chosen alignment is turned if that improves it much.
+    An offset is tried first, by itself and with a unit of every column. If its confidence is so high that no
+    other run could be preferred, it is the only one, unless the configuration has further hypotheses.
+    Otherwise runs start from the harmonics and from the relations between features. The chosen alignment is
+    turned if that improves it much.
     """
     if problem.known is not None:
         return _finished(problem, FromAnchors().run(problem))

@@ -212,7 +212,7 @@ def weighted_axes(
     factors
         For every dataset, the factors that bring its signals to common units; None if they have them.
     """
-    scales = [weights if f is None else weights * f for f in factors or [None] * len(sides)]
+    scales = [weights] * len(sides) if factors is None else [weights * f for f in factors]
     chosen = leading_signals(worth, config.most_signals)
     stacked = np.vstack(
         [
