@@ -223,30 +223,37 @@ def shift_towards(x, support_x, met_x, y, support_y, met_y, config):
     return out
 
 
-def differing(centred, of):
-    """How far the means of datasets differ: 0 if all of it is chance, 1 if at most half of it is."""
-    groups = [centred[of == dataset] for dataset in set(of)]
-    between = sum(len(g) * g.mean(axis=0) @ g.mean(axis=0) for g in groups)
-    within = sum(((g - g.mean(axis=0)) ** 2).sum() for g in groups)
-    if len(groups) == 1 or len(groups) == len(centred) or between <= 1e-12 * (centred**2).sum():
-        return 0
-    ratio = (between / (len(groups) - 1)) / max(within / (len(centred) - len(groups)), 1e-300)
-    return min(1, max(0, 2 - 2 / ratio))
-
-
-def project(row, places, n_neighbours, batch=None):
+def project(row, places, n_neighbours, dimensions=None):
     """One row on the plane of its neighbours, from the eigenvectors of their covariance."""
     near = nearest(places, row, n_neighbours)
     mean = np.mean([places[j] for j in near], axis=0)
     spread = np.array([places[j] - mean for j in near])
-    if batch is not None:
-        of = np.array([batch[j] for j in near])
-        left = differing(spread, of) * (len(near) - len(set(of))) / (len(near) - 1)
-        for dataset in set(of):
-            spread[of == dataset] -= left * spread[of == dataset].mean(axis=0)
     variances, axes = np.linalg.eigh(spread.T @ spread)
     ratio = variances * len(near) / variances.sum()
-    return mean + axes @ (ratio**4 / (ratio**4 + 1) * (axes.T @ (row - mean)))
+    flat = mean + axes @ (ratio**4 / (ratio**4 + 1) * (axes.T @ (row - mean)))
+    if dimensions is None:
+        return flat
+    extends_in = 1 / max(np.sum(variances**2) / variances.sum() ** 2 - 1 / len(near), 1e-12)
+    return row + min(1, dimensions / extends_in) * (flat - row)
+
+
+def centre_locally(rows, batch, n_neighbours):
+    """Rows less what their dataset differs in from all rows near them, beyond chance."""
+    near = [nearest(rows, row, n_neighbours) for row in rows]
+    apart, by_chance = np.zeros_like(rows), np.zeros(len(rows))
+    for i in range(len(rows)):
+        own = [j for j in near[i] if batch[j] == batch[i]]
+        others = [j for j in near[i] if batch[j] != batch[i]]
+        if own and others:
+            apart[i] = rows[own].mean(axis=0) - rows[near[i]].mean(axis=0)
+            within = sum(((rows[some] - rows[some].mean(axis=0)) ** 2).sum() for some in (own, others))
+            by_chance[i] = within / (n_neighbours - 2) * (1 / len(own) - 1 / n_neighbours)
+    out = rows.copy()
+    for i in range(len(rows)):
+        found = np.mean([apart[j] @ apart[j] for j in near[i]])
+        if found > 0:
+            out[i] -= max(0, 1 - np.mean(by_chance[near[i]]) / found) * apart[i]
+    return out
 
 
 def turn(x, y, config):

@@ -110,8 +110,8 @@ def test_rows_are_displaced_by_the_places_around_them(rng):
 
     found = both(moved, z, displacement)
     for i in range(20):
-        scale = distances[i, -1]
-        weights = [math.exp(-((d / scale) ** 2)) if scale else 1.0 for d in distances[i]]
+        farthest = distances[i, -1]
+        weights = [1 / max(d / farthest, 1e-3) ** 2 if farthest > 1e-12 else 1.0 for d in distances[i]]
         move = sum(w * displacement[j] for w, j in zip(weights, indices[i], strict=True)) / sum(weights)
         np.testing.assert_allclose(found[i], z[i] + move)
 
@@ -122,33 +122,31 @@ def test_weights_where_the_scale_is_nothing_or_tiny():
     np.testing.assert_allclose(found, [[1, 0, 0], [1, math.exp(-1), 0]])
 
 
-@pytest.mark.parametrize("n_sets", [None, 3])
-def test_a_projection_keeps_wide_directions_and_drops_narrow_ones(rng, n_sets):
+@pytest.mark.parametrize("dimensions", [None, 1.2])
+def test_a_projection_keeps_wide_directions_and_drops_narrow_ones(rng, dimensions):
     """By the eigenvectors of each neighbourhood, which the solver never sees."""
     near = rng.randn(6, 12, 5) * [3, 2, 0.1, 0.05, 0.01] + rng.randn(6, 1, 5)
+    near[4] = rng.randn(12, 5)  # noise in all directions
     places = near[:, 0] + 0.1 * rng.randn(6, 5)
-    of = None if n_sets is None else rng.randint(n_sets, size=(6, 12))
-    if of is not None:
-        near[:4] += np.arange(4)[:, None, None] * of[:4, :, None]  # datasets differ: not, a little, clearly
-        of[4] = 0  # one dataset only
     near[5] = 1  # all neighbours coincide
-    found = both(rows.tangent_projection, near, places, *([] if of is None else [of]), atol=1e-7)
+    found = both(rows.tangent_projection, near, places, dimensions, atol=1e-7)
     shares = []
     for i in range(6):
         mean = near[i].mean(axis=0)
-        centred = near[i] - mean
-        if of is not None:
-            shares.append(plain_stages.differing(centred, of[i]))
-            for dataset in set(of[i]):
-                left = shares[-1] * (12 - len(set(of[i]))) / 11
-                centred[of[i] == dataset] -= left * centred[of[i] == dataset].mean(axis=0)
-        spread, axes = np.linalg.eigh(centred.T @ centred)
+        spread, axes = np.linalg.eigh((near[i] - mean).T @ (near[i] - mean))
         average = spread.sum() / 12 or 1.0
         kept = (spread / average) ** 4 / ((spread / average) ** 4 + 1)
         expected = mean + axes @ (kept * (axes.T @ (places[i] - mean)))
-        np.testing.assert_allclose(found[i], expected, atol=1e-7)
-    if of is not None:
-        assert min(shares) == 0 < max(shares), "no neighbourhood in which datasets differ beyond chance"
+        inverse = max((spread**2).sum() / (12 * average) ** 2 - 1 / 12, 0)
+        shares.append(1.0 if dimensions is None else min(1, dimensions * inverse))
+        np.testing.assert_allclose(found[i], places[i] + shares[-1] * (expected - places[i]), atol=1e-7)
+    assert dimensions is None or shares[4] < min(shares[:4])
+
+
+def test_dimensions_in_which_rows_extend(rng):
+    assert rows.participation(np.diag([1.0, 1, 1, 0])) == pytest.approx(3)
+    assert rows.participation(np.diag([5.0, 0, 0])) == pytest.approx(1)
+    assert rows.participation(np.zeros((2, 2))) == 0
 
 
 @pytest.mark.parametrize("decay", [0.5, 2, 7.5])

@@ -7,6 +7,7 @@ import plain_stages
 import pytest
 from two_sides import surface
 
+from harmonicalign.engines.rows import participation
 from harmonicalign.method import DEFAULT, embed, project
 from harmonicalign.method.embed import principal_axes, smoothed
 
@@ -39,14 +40,14 @@ def same_but_for_signs(found, expected, atol):
 def test_the_embedding_is_what_it_says(z, changes, n_components):
     config = replace(DEFAULT, **changes)
     places = np.vstack(z)
-    batch = np.repeat([0, 1], [70, 60])
-    rows = np.array([plain_stages.project(row, places, config.tangent_neighbours, batch) for row in places])
+    extent = participation(np.cov(places.T))
+    rows = np.array([plain_stages.project(row, places, config.tangent_neighbours, extent) for row in places])
     expected = on_axes(plain_stages.smoothed(rows, rows, config, np.arange(130)), n_components)
     found = embed(z, n_components, config=config)
     same_but_for_signs(found.coordinates, expected, atol=1e-4)
     assert found.coordinates.dtype == np.float32
     assert found.sizes == (70, 60)
-    assert found.batch.tolist() == batch.tolist()
+    assert found.dimensions == pytest.approx(extent, rel=1e-5)
     assert [len(part) for part in found.split()] == [70, 60]
 
 
@@ -99,7 +100,8 @@ def test_more_rows_than_the_limit_are_not_projected(z, limit, projected):
     found = embed(z, 3, config=replace(DEFAULT, tangent_rows=limit))
     assert (found.places is not None) == projected
     places = np.vstack(z)
-    expected = project(places, places, found.batch) if projected else places
+    assert (found.dimensions is not None) == projected
+    expected = project(places, places, dimensions=found.dimensions) if projected else places
     np.testing.assert_allclose(found.rows, expected, atol=1e-4)
 
 
@@ -108,7 +110,7 @@ def test_new_rows_are_placed_by_the_same_formula(z, limit):
     config = replace(DEFAULT, tangent_rows=limit)
     embedding = embed(z, 3, config=config)
     new = np.random.RandomState(1).randn(8, 3)
-    rows = project(new, np.vstack(z), None, config) if limit else new
+    rows = project(new, np.vstack(z), config, embedding.dimensions) if limit else new
     expected = embedding.axes.apply(plain_stages.smoothed(rows, embedding.rows, config))
     found = embedding.place(new)
     assert found.dtype == np.float32
@@ -122,10 +124,7 @@ def test_rows_of_a_dataset_are_neighbours_of_each_other(z, limit):
     config = replace(DEFAULT, tangent_rows=limit)
     embedding = embed(z, 3, config=config)
     new = np.random.RandomState(1).randn(30, 3) + 2
-    rows = new
-    if limit:
-        batch = np.repeat([0, 1, 2], [70, 60, 30])
-        rows = project(new, np.vstack([*z, new]), batch, config)
+    rows = project(new, np.vstack([*z, new]), config, embedding.dimensions) if limit else new
     known = np.vstack([embedding.rows, rows])
     expected = embedding.axes.apply(plain_stages.smoothed(rows, known, config, 130 + np.arange(30)))
     np.testing.assert_allclose(embedding.place(new, together=True), expected, atol=1e-4)
@@ -182,7 +181,7 @@ def test_neighbours_of_many_rows_are_sought_in_a_sample(z):
     assert some.rows.shape == (90, 3), "more rows are kept than neighbours are sought in"
     assert len(some.coordinates) == len(np.vstack(z)), "rows outside the sample are not embedded"
     places = np.vstack(z)
-    rows = project(places, places, np.repeat([0, 1], [len(part) for part in z]))
+    rows = project(places, places, dimensions=some.dimensions)
     sample = np.sort(np.random.RandomState(4).permutation(len(rows))[:90])
     np.testing.assert_allclose(some.rows, rows[sample], atol=1e-5)
     number = {row: i for i, row in enumerate(sample.tolist())}

@@ -62,7 +62,7 @@ def model(digits):
 
 def test_the_config_goes_with_the_model(digits, model):
     assert model.config == DEFAULT
-    other = replace(DEFAULT, tangent_rows=0, shift_rounds=0, left_out=("relations",))
+    other = replace(DEFAULT, tangent_rows=0, shift_rounds=0, centring_rounds=0, left_out=("relations",))
     changed = fit([digits.x, digits.y], other)
     assert changed.config == changed.embedding.config == other
     assert changed.embedding.places is None, "rows are projected in spite of the config"

@@ -9,7 +9,14 @@ import pytest
 from harmonicalign.engines.rows import gaussian_weights
 from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.method import DEFAULT, LocalShift, local_shifts, project
-from harmonicalign.method.shifts import Cloud, _sides, common_offset, facing, shift_towards
+from harmonicalign.method.shifts import (
+    Cloud,
+    _sides,
+    common_offset,
+    facing,
+    local_centring,
+    shift_towards,
+)
 
 
 def clouds(rng, n_x, n_y):
@@ -204,6 +211,8 @@ def test_a_local_shift_moves_towards_its_displacement(rng):
     places = rng.randn(100, 3)
     shift = LocalShift(places, np.tile([1.0, 0, 0], (100, 1)))
     np.testing.assert_allclose(shift.apply(places), places + [1, 0, 0])
+    own = LocalShift(places, places[::-1])
+    np.testing.assert_allclose(own.apply(places), places + places[::-1], atol=1e-3)
     moves, rows = rng.randn(100, 3), rng.randn(20, 3)
     before = rows.copy()
     for n, k in ((100, DEFAULT.shift_places), (3, DEFAULT.shift_places), (100, 2)):
@@ -211,7 +220,7 @@ def test_a_local_shift_moves_towards_its_displacement(rng):
         for row, moved in zip(rows, found, strict=True):
             near = plain_stages.nearest(places[:n], row, k)
             away = np.array([plain_stages.distance(places[j], row) for j in near])
-            weights = np.exp(-((away / away.max()) ** 2))
+            weights = 1 / away**2
             np.testing.assert_allclose(moved, row + weights @ moves[near] / weights.sum(), atol=1e-5)
     assert np.array_equal(rows, before), "the rows that were handed over are changed"
 
@@ -229,3 +238,30 @@ def test_a_local_shift_where_places_coincide():
         np.r_[np.zeros((5, 2)), np.ones((1, 2))], np.r_[np.ones((5, 2)), np.full((1, 2), 99.0)]
     )
     np.testing.assert_allclose(shift.apply(np.zeros((1, 2))), np.ones((1, 2)))
+
+
+def test_local_centring_is_what_it_says(rng):
+    z = [rng.randn(60, 4), rng.randn(50, 4) + [1, 0, 0, 0], rng.randn(30, 4)]
+    rows, batch = np.vstack(z), np.repeat([0, 1, 2], [60, 50, 30])
+    config = replace(DEFAULT, tangent_neighbours=12)
+    for rounds in (0, 1, 2):
+        found = local_centring(z, [1, 1, 1], replace(config, centring_rounds=rounds))
+        np.testing.assert_allclose(np.vstack([*z]) + np.vstack(found), rows, atol=1e-5)
+        rows = plain_stages.centre_locally(rows, batch, 12)
+    still = local_centring(z, [0, 1, 0.5], config)
+    assert not still[0].any()
+    assert still[1].any()
+    assert still[2].any()
+
+
+def test_what_a_dataset_differs_in_near_by_is_taken_off_and_chance_is_not(rng):
+    x, y = rng.randn(400, 5), rng.randn(400, 5)
+    moved = np.linalg.norm(np.vstack(local_centring([x, y], [1, 1])), axis=1)
+    assert moved.mean() < 0.1 * np.linalg.norm(x, axis=1).mean(), "two samples of the same do not differ"
+    # Where datasets differ clearly beyond chance, in another way at either end of the first direction.
+    of_x, of_y = (np.outer(np.sign(rows[:, 0]), [0, 1, 1, 1, 1]) for rows in (x, y))
+    a, b = local_centring([x, y + of_y], [1, 1])
+    taken_off = np.mean(a * of_x) - np.mean(b * of_y)
+    assert taken_off > 0.1, f"of a difference of 1 local means take {taken_off:.2f} off"
+    far = np.vstack(local_centring([x, y + 100], [1, 1]))
+    assert not np.any(far), "rows of one dataset alone have nothing to differ from"

@@ -12,7 +12,7 @@ from harmonicalign import HarmonicAlignment
 from harmonicalign.engines.rows import blend, softened
 from harmonicalign.method import DEFAULT, align_pair, joint_space, local_shifts
 from harmonicalign.method.maps import turn, typical_length
-from harmonicalign.method.shifts import common_offset
+from harmonicalign.method.shifts import common_offset, local_centring
 from harmonicalign.method.space import (
     _bridge,
     pooled_correspondence,
@@ -97,6 +97,9 @@ def test_joint_space_of_a_star_whatever_the_order(chain):
     total, meant = sum(map(len, z)), {0: 1 - back.significance.p, 2: 1 - pairs[2].significance.p}
     meant[1] = max(meant.values())
     moves = local_shifts(z, [meant[i] * (total - len(rows)) / total for i, rows in enumerate(z)], 0)
+    shifted = [rows + move for rows, move in zip(z, moves, strict=True)]
+    centred = local_centring(shifted, [meant[0], meant[1], meant[2]])
+    moves = [move + more for move, more in zip(moves, centred, strict=True)]
     for shift, rows, move in zip(star.shifts, z, moves, strict=True):
         assert shift.displacement == pytest.approx(move, abs=1e-9)
         assert shift.places == pytest.approx(rows)
@@ -131,10 +134,13 @@ def test_rows_move_less_the_more_an_alignment_may_be_chance(rng):
     sides_ = [side(rows, signals=rows, k=15) for rows in (base, bent)]
     pair = align_pair(*sides_)
 
+    # Of several rounds each starts where the last one ended, so that moves are not in proportion.
+    config = replace(DEFAULT, shift_rounds=1, centring_rounds=0)
+
     def moves(p, tested=True):
         null = np.arange(5.0 if tested else 0.0)
         found = replace(pair, significance=replace(pair.significance, p=p, null=null))
-        space = joint_space(sides_, [-1, 0], [0, 1], {1: found}, config=replace(DEFAULT, shift_rounds=1))
+        space = joint_space(sides_, [-1, 0], [0, 1], {1: found}, config=config)
         return [shift.displacement for shift in space.shifts]
 
     sure, doubtful, untested = moves(0.0), moves(0.75), moves(1.0, tested=False)
@@ -199,6 +205,7 @@ def test_a_dataset_joins_a_space(chain):
     # First all rows by the same, so that the anchors' middles coincide, and then each by its own.
     move = common_offset(placed, z, 3)
     move = move + local_shifts([placed, z + move], [0, 1], 3)[1]
+    move = move + local_centring([placed, z + move], [0, 1])[1]
     assert after.shifts[2].displacement == pytest.approx(move, abs=1e-9)
     # Signals that are trusted wholly leave nothing to predict.
     full = replace(r, correspondence=replace(r.correspondence, weights=np.ones(10)))

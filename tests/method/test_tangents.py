@@ -7,14 +7,15 @@ import plain_stages
 import pytest
 from two_sides import surface
 
+from harmonicalign.engines.rows import participation
 from harmonicalign.method import DEFAULT
-from harmonicalign.method.tangents import project, project_together
+from harmonicalign.method.tangents import project
 
 
-def plain(rows, places, batch=None, config=DEFAULT):
+def plain(rows, places, config=DEFAULT, dimensions=None):
     """The transcription, row by row."""
     k = min(len(places), config.tangent_neighbours)
-    return np.stack([plain_stages.project(row, places, k, batch) for row in rows])
+    return np.stack([plain_stages.project(row, places, k, dimensions) for row in rows])
 
 
 def test_projection_is_what_it_says():
@@ -22,44 +23,26 @@ def test_projection_is_what_it_says():
     new = surface(10, 0.3, seed=1)[1]
     for some in (rows, new):
         np.testing.assert_allclose(project(some, rows), plain(some, rows), atol=2e-6)
+        for dimensions in (1.5, 20.0):
+            np.testing.assert_allclose(
+                project(some, rows, dimensions=dimensions),
+                plain(some, rows, dimensions=dimensions),
+                atol=5e-6,
+            )
     few = replace(DEFAULT, tangent_neighbours=12)
-    np.testing.assert_allclose(project(new, rows, config=few), plain(new, rows, config=few), atol=2e-6)
-    assert not np.allclose(project(new, rows, config=few), project(new, rows), atol=1e-2)
+    np.testing.assert_allclose(project(new, rows, few), plain(new, rows, few), atol=2e-6)
+    assert not np.allclose(project(new, rows, few), project(new, rows), atol=1e-2)
 
 
-@pytest.mark.parametrize("n_sets", [1, 2, 9, 120])
-def test_projection_within_datasets_is_what_it_says(n_sets):
-    rows = surface(120, 0.1)[1]
-    batch = np.random.RandomState(0).permutation(np.arange(120) % n_sets)
-    np.testing.assert_allclose(project(rows, rows, batch), plain(rows, rows, batch), atol=2e-6)
-    if n_sets in (1, 120):
-        # One dataset differs from none, and rows that are each alone tell of no difference.
-        np.testing.assert_allclose(project(rows, rows, batch), project(rows, rows), atol=2e-6)
-
-
-def test_datasets_are_projected_together():
-    rows = surface(200, 0.1)[1]
-    parts, batch = [rows[:80], rows[80:]], np.repeat([0, 1], [80, 120])
-    for within, expected in ((True, project(rows, rows, batch)), (False, project(rows, rows))):
-        projected, places = project_together(parts, within=within)
-        assert [len(part) for part in projected] == [80, 120]
-        assert np.array_equal(np.vstack(projected), expected)
-        assert np.array_equal(places, rows)
-
-
-def test_a_difference_between_datasets_is_none_of_the_manifold():
+def test_a_surface_is_projected_and_noise_around_points_is_not(rng):
     clean, noisy = surface(1000, 0.02)
-    batch = np.random.RandomState(1).randint(0, 2, 1000)
-    noisy[batch == 1, 10] += 0.3
-
-    def difference(laid):
-        return np.linalg.norm(laid[batch == 1].mean(axis=0)[5:] - laid[batch == 0].mean(axis=0)[5:])
-
-    as_is, within = project(noisy, noisy), project(noisy, noisy, batch)
-    assert difference(as_is) > 0.25
-    assert difference(within) < 0.15  # what is left is that neighbours are rather of a row's own dataset
-    off = np.linalg.norm((within - clean)[:, :5], axis=1)
-    assert off.mean() < 1.1 * np.linalg.norm((as_is - clean)[:, :5], axis=1).mean()
+    moved = np.linalg.norm(project(noisy, noisy) - noisy, axis=1).mean()
+    found = project(noisy, noisy, dimensions=participation(np.cov(clean.T)))
+    assert np.linalg.norm(found - noisy, axis=1).mean() > 0.7 * moved
+    blobs = rng.randn(600, 20) + 20 * np.eye(20)[rng.randint(2, size=600)]
+    moved = np.linalg.norm(project(blobs, blobs) - blobs, axis=1).mean()
+    found = project(blobs, blobs, dimensions=participation(np.cov(blobs.T)))
+    assert np.linalg.norm(found - blobs, axis=1).mean() < 0.2 * moved
 
 
 def test_noise_goes_and_the_surface_stays():
@@ -101,10 +84,8 @@ def test_by_torch(n, monkeypatch):
 
     monkeypatch.setattr(torch_joint, "EXACT_BELOW", 1000)
     rows = surface(n, 0.05)[1]
-    parts = [torch.from_numpy(rows[:100]), torch.from_numpy(rows[100:])]
-    laid = torch_joint.on_planes(parts, DEFAULT.tangent_neighbours, 0).cpu().numpy()
-    batch = np.repeat([0, 1], [100, n - 100])
-    off = np.linalg.norm(laid - project(rows, rows, batch), axis=1)
+    laid = torch_joint.on_planes(torch.from_numpy(rows), DEFAULT.tangent_neighbours, 3.0, 0).cpu().numpy()
+    off = np.linalg.norm(laid - project(rows, rows, dimensions=3.0), axis=1)
     # An inverted file misses a neighbour here and there.
     assert np.median(off) < 1e-6
     assert off.mean() < (1e-6 if n == 300 else 5e-3)

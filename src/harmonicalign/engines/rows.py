@@ -24,6 +24,7 @@ __all__ = [
     "heaviest_first",
     "kernel_weights",
     "namespace",
+    "participation",
     "positive_bandwidths",
     "smooth",
     "softened",
@@ -89,7 +90,7 @@ def gaussian_weights(distances: Rows, scale: Rows) -> Rows:
 
 
 def displace(z: Rows, displacement: Rows, neighbours: Neighbours) -> None:
-    """Move each row, in place, by the displacement of the places nearest to it.
+    """Move each row, in place, by the displacement of the places nearest to it; a place itself by its own.
 
     Parameters
     ----------
@@ -98,9 +99,12 @@ def displace(z: Rows, displacement: Rows, neighbours: Neighbours) -> None:
     displacement
         The displacement at each place, (m, d).
     neighbours
-        The places nearest to every row; they count by a Gaussian as wide as the farthest is away.
+        The places nearest to every row; they count by the inverse of their squared distances.
     """
-    weights = gaussian_weights(neighbours.distances, neighbours.distances[:, -1:])
+    xp = namespace(neighbours.distances)
+    # Coordinates have some six digits; rows that are nearer to a place than that are the place.
+    least = 1e-6 * neighbours.distances[:, -1:] ** 2 + 1e-30
+    weights = 1 / xp.maximum(neighbours.distances**2, least)
     weights /= weights.sum(axis=1, keepdims=True)
     # One neighbour at a time: a sum over all at once would hold k times the rows.
     for j in range(neighbours.k):
@@ -110,7 +114,7 @@ def displace(z: Rows, displacement: Rows, neighbours: Neighbours) -> None:
 # planes
 
 
-def tangent_projection(near: Rows, rows: Rows, batch: Rows | None = None) -> Rows:
+def tangent_projection(near: Rows, rows: Rows, dimensions: float | None = None) -> Rows:
     r"""Rows projected onto the planes that their neighbours span.
 
     With C a neighbourhood less its mean and μ the mean of the eigenvalues of ``G = C Cᵀ``, directions in
@@ -123,13 +127,14 @@ def tangent_projection(near: Rows, rows: Rows, batch: Rows | None = None) -> Row
         Neighbourhoods, (m, k, d). They are written over.
     rows
         The rows to project, (m, d).
-    batch
-        Number of the dataset of every neighbour, (m, k), where planes leave out directions in which only
-        datasets differ; None if datasets do not matter.
+    dimensions
+        Number of dimensions of all rows together (`participation`). A neighbourhood that extends in n more
+        of them is rather noise than a piece of a manifold: its row moves only ``dimensions / n`` of the way.
+        None to move every row all the way.
     """
     xp, k = namespace(near), near.shape[1]
-    mean, centres = _means(near, batch)
-    near -= centres
+    mean = near.mean(axis=1, keepdims=True)
+    near -= mean
     # Fourth powers need double precision.
     gram = xp.asarray(near @ near.mT, dtype=xp.float64)
     seen = xp.asarray(near @ (rows[:, None] - mean).mT, dtype=xp.float64)
@@ -139,34 +144,18 @@ def tangent_projection(near: Rows, rows: Rows, batch: Rows | None = None) -> Row
     square = gram @ gram
     identity = xp.asarray(np.eye(k), device=near.device)
     weights = xp.linalg.solve(square @ square + identity, square @ (gram @ (seen / average)))
-    return (mean + xp.asarray(weights.mT, dtype=near.dtype) @ near)[:, 0]
+    flat = (mean + xp.asarray(weights.mT, dtype=near.dtype) @ near)[:, 0]
+    if dimensions is None:
+        return flat
+    # 1/n, less what k rows of a normal distribution in any number of dimensions would have.
+    inverse = xp.linalg.diagonal(square).sum(axis=1) / k**2 - 1 / k
+    share = xp.asarray(xp.clip(dimensions * inverse, 0, 1), dtype=near.dtype)[:, None]
+    return rows + share * (flat - rows)
 
 
-def _means(near: Rows, batch: Rows | None) -> tuple[Rows, Rows]:
-    """Mean of every neighbourhood, (m, 1, d), and the centres its rows are taken relative to.
-
-    The centre is that mean, or where datasets matter, the mean of the row's own dataset there. Centring
-    per dataset removes one dimension per dataset in the neighbourhood, and everything if all its rows are
-    from different datasets. The means of the datasets are therefore weighted by the share of dimensions
-    that remains. Means of few rows differ also by chance, and to remove that would add noise: with F the
-    variance between datasets over that within them, a share 1/F of the difference is chance. Centring is full
-    where this is at most half, and none where it is all of it.
-    """
-    mean = near.mean(axis=1, keepdims=True)
-    if batch is None:
-        return mean, mean
-    xp, k = namespace(near), near.shape[1]
-    same = xp.asarray(batch[:, :, None] == batch[:, None, :], dtype=near.dtype)
-    n = same.sum(axis=2)[:, :, None]
-    n_datasets = (1 / n).sum(axis=1, keepdims=True)
-    apart = (same @ near) / n - mean
-    between = (apart**2).sum(axis=(1, 2), keepdims=True)
-    within = ((near - mean) ** 2).sum(axis=(1, 2), keepdims=True) - between
-    # 1/F, without dividing by what can be zero: one dataset, or no two rows of the same.
-    by_chance, found = within * (n_datasets - 1), between * (k - n_datasets)
-    real = xp.clip(2 - 2 * by_chance / xp.where(found > 0, found, 1), 0, 1) * (found > 0)
-    left = (k - n_datasets) / max(k - 1, 1)
-    return mean, mean + real * left * apart
+def participation(covariance: Array) -> float:
+    """Number of dimensions in which rows extend: ``(tr C)² / tr C²``, from 1 to that of their columns."""
+    return float(np.trace(covariance) ** 2 / max(np.sum(covariance**2), np.finfo(float).tiny))
 
 
 # smoothing

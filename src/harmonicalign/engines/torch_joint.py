@@ -63,13 +63,13 @@ def displaced(z: Tensor, places: Array, displacement: Array, n_places: int) -> T
     return z
 
 
-def on_planes(parts: Sequence[Tensor], k: int, seed: int, *, exact_below: int = EXACT_BELOW) -> Tensor:
-    """Rows of all datasets projected onto the planes of their k ≤ n nearest.
+def on_planes(
+    rows: Tensor, k: int, dimensions: float, seed: int, *, exact_below: int = EXACT_BELOW
+) -> Tensor:
+    """Rows projected onto the planes of their k ≤ n nearest.
 
-    The same as `harmonicalign.method.tangents.project_together` within datasets, on a device.
+    The same as `harmonicalign.method.tangents.project`, on a device.
     """
-    rows, sizes = stacked(parts), [len(part) for part in parts]
-    batch = torch.repeat_interleave(torch.tensor(sizes, device=rows.device))
     others = knn(rows, k - 1, exact_below=exact_below, random_state=seed).indices
     indices = torch.cat([torch.arange(len(rows), device=rows.device)[:, None], others], 1)
     middle = rows.double().mean(0).to(rows.dtype)
@@ -77,7 +77,7 @@ def on_planes(parts: Sequence[Tensor], k: int, seed: int, *, exact_below: int = 
     step = max(1, _CANDIDATES // (k * (rows.shape[1] + 5 * k)))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        laid[some] = middle + projected(places[indices[some]], places[some], batch[indices[some]])
+        laid[some] = middle + projected(places[indices[some]], places[some], dimensions)
     return laid
 
 

@@ -1,8 +1,8 @@
 r"""The embedding: one compact space for the rows of all datasets.
 
-Joint coordinates are projected onto tangent planes (`harmonicalign.method.tangents`), so that noise and what
-only datasets differ in is left out. Then every row moves part of the way to the weighted mean of its nearest
-rows Z of all datasets, one step of diffusion,
+Joint coordinates are projected onto tangent planes (`harmonicalign.method.tangents`), so that noise is left
+out. Then every row moves part of the way to the weighted mean of its nearest rows Z of all datasets, one step
+of diffusion,
 
 .. math:: y_i = (1 - a) z_i + a \, \frac{z_i + \sum_j w_{ij} z_j}{1 + \sum_j w_{ij}},
           \qquad w_{ij} = \exp(-d_{ij}^2 / d_{ik}^2),
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,11 +22,11 @@ import scipy.linalg
 
 from harmonicalign._typing import Array
 from harmonicalign.engines.faiss_neighbours import nearest_rows
-from harmonicalign.engines.rows import smooth
+from harmonicalign.engines.rows import participation, smooth
 from harmonicalign.engines.threads import in_threads, row_slices
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.maps import LinearMap
-from harmonicalign.method.tangents import project, project_together
+from harmonicalign.method.tangents import project
 from harmonicalign.paper.joint import Joint, joint_geometry
 
 __all__ = ["Embedding", "embed", "principal_axes", "smoothed"]
@@ -46,6 +45,8 @@ class Embedding:
         which neighbours are sought.
     places
         Joint coordinates before the projection; None if rows are not projected.
+    dimensions
+        Number of dimensions in which these extend, if rows are projected.
     axes
         From smoothed joint coordinates to the embedding.
     sizes
@@ -57,14 +58,10 @@ class Embedding:
     coordinates: Array
     rows: Array
     places: Array | None
+    dimensions: float | None
     axes: LinearMap
     sizes: tuple[int, ...]
     config: MethodConfig = DEFAULT
-
-    @cached_property
-    def batch(self) -> Array:
-        """Number of the dataset that every row belongs to."""
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def split(self) -> list[Array]:
         """Embedding of every dataset."""
@@ -82,13 +79,11 @@ class Embedding:
             itself.
         """
         z = z.astype(self.rows.dtype, copy=False)
-        known, fitted, batch = self.places, self.rows, self.batch
-        if together:
-            batch = np.concatenate([batch, np.full(len(z), len(self.sizes))])
+        known, fitted = self.places, self.rows
         if known is not None:
             if together:
                 known = np.vstack([known, z])
-            z = project(z, known, batch if together else None, self.config)
+            z = project(z, known, self.config, self.dimensions)
         own = None
         if together:
             own = len(fitted) + np.arange(len(z))
@@ -136,18 +131,16 @@ def embed(
     own[sample] = np.arange(len(sample))
     if device != "cpu":
         return _embed_on_device(z, n_components, seed, sample, own, config)
-    places: Array | None = None
-    parts = [part.astype(np.float32, copy=False) for part in z]
-    if flat:
-        rows = np.vstack(parts)
-    else:
-        projected, places = project_together(parts, within=True, config=config)
-        rows = np.vstack(projected)
+    places, dimensions = None, None
+    rows = np.vstack([part.astype(np.float32, copy=False) for part in z])
+    if not flat:
+        places, dimensions = rows, participation(_covariance(rows)[1])
+        rows = project(rows, places, config, dimensions)
     known = rows[sample] if len(sample) < n else rows
     smooth_rows = smoothed(rows, known, own, config)
     axes = principal_axes(smooth_rows, n_components)
     coordinates = np.asarray(axes.apply(smooth_rows), dtype=np.float32)
-    return Embedding(coordinates, known, places, axes, sizes, config.for_placing())
+    return Embedding(coordinates, known, places, dimensions, axes, sizes, config.for_placing())
 
 
 def _embed_on_device(
@@ -156,18 +149,18 @@ def _embed_on_device(
     """The same of tensors, which stay where they are until the embedding is copied to the host."""
     from harmonicalign.engines import torch_joint
 
-    places: Array | None = None
+    places, dimensions = None, None
     sizes, rows = tuple(map(len, z)), torch_joint.stacked(z)
     if len(rows) <= config.tangent_rows:
-        places = torch_joint.to_host(rows)
-        rows = torch_joint.on_planes(z, min(len(rows), config.tangent_neighbours), seed)
+        places, dimensions = torch_joint.to_host(rows), participation(torch_joint.moments(rows)[1])
+        rows = torch_joint.on_planes(rows, min(len(rows), config.tangent_neighbours), dimensions, seed)
     moved, sampled = torch_joint.smoothed(rows, sample, own, config.joint_neighbours, config.smoothing, seed)
     mean, covariance = torch_joint.moments(moved)
     leading = _leading(covariance, n_components)
     along, signs = torch_joint.along_axes(moved, leading, mean)
     axes = LinearMap(leading * signs, -mean @ (leading * signs))
     coordinates, known = torch_joint.to_host(along), torch_joint.to_host(sampled)
-    return Embedding(coordinates, known, places, axes, sizes, config.for_placing())
+    return Embedding(coordinates, known, places, dimensions, axes, sizes, config.for_placing())
 
 
 def smoothed(rows: Array, known: Array, own: Array | None, config: MethodConfig) -> Array:
@@ -212,17 +205,23 @@ def _without_itself(near: Any, own: Array) -> Any:
 
 def principal_axes(rows: Array, n_components: int) -> LinearMap:
     """Map to the leading principal axes of the rows, in order, without directions in which nothing varies."""
-    mean = rows.mean(axis=0, dtype=np.float64)
-    covariance = np.zeros((rows.shape[1],) * 2)
-    for some in row_slices(len(rows), 8 * rows.shape[1]):
-        centred = rows[some] - mean
-        covariance += centred.T @ centred
+    mean, covariance = _covariance(rows)
     axes = _leading(covariance, n_components)
     # The row farthest along an axis is on its positive side, whatever the signs of the axes before it.
     coordinates = rows @ axes.astype(rows.dtype) - (mean @ axes).astype(rows.dtype)
     farthest = coordinates[np.argmax(np.abs(coordinates), axis=0), np.arange(axes.shape[1])]
     axes = axes * np.where(farthest < 0, -1.0, 1.0)
     return LinearMap(axes, -mean @ axes)
+
+
+def _covariance(rows: Array) -> tuple[Array, Array]:
+    """Mean of the rows, and the sum of the squares of what they differ from it."""
+    mean = rows.mean(axis=0, dtype=np.float64)
+    covariance = np.zeros((rows.shape[1],) * 2)
+    for some in row_slices(len(rows), 8 * rows.shape[1]):
+        centred = rows[some] - mean
+        covariance += centred.T @ centred
+    return mean, covariance
 
 
 def _leading(covariance: Array, n_components: int) -> Array:

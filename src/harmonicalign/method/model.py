@@ -19,7 +19,7 @@ from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.embed import Embedding
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.space import JointSpace
-from harmonicalign.method.tangents import project_together
+from harmonicalign.method.tangents import project
 from harmonicalign.paper.align import MultiAlignment
 from harmonicalign.paper.harmonics import Harmonics
 from harmonicalign.paper.joint import Joint
@@ -141,8 +141,9 @@ def placed_confidence(
     and from other datasets, and the projection removes most of it.
     """
     if sum(map(len, coordinates)) <= config.tangent_rows:
-        # Here differences between datasets must be kept.
-        coordinates = project_together(coordinates, within=False, config=config)[0]
+        rows = np.vstack(coordinates)
+        flat = project(rows, rows, config)
+        coordinates = np.split(flat, np.cumsum([len(part) for part in coordinates])[:-1])
     return row_confidence(
         coordinates, n_smooth=config.reported_smoothing, random_state=random_state, config=config
     )

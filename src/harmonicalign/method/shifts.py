@@ -22,7 +22,15 @@ from harmonicalign.method.anchors import find_anchors, masses
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.tangents import project
 
-__all__ = ["Cloud", "LocalShift", "common_offset", "facing", "local_shifts", "shift_towards"]
+__all__ = [
+    "Cloud",
+    "LocalShift",
+    "common_offset",
+    "facing",
+    "local_centring",
+    "local_shifts",
+    "shift_towards",
+]
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,7 @@ def local_shifts(
     config
         Configuration of the method.
     """
-    flat = in_threads(lambda rows: project(rows, rows, config=config), z)
+    flat = in_threads(lambda rows: project(rows, rows, config), z)
     moves = [np.zeros_like(rows) for rows in z]
     batch = np.repeat(np.arange(len(z)), [len(rows) for rows in z])
     rng = np.random.RandomState(random_state)
@@ -105,6 +113,64 @@ def local_shifts(
         for i, move in zip(moving, in_threads(moved, moving), strict=True):
             moves[i] += steps[i] * move
     return moves
+
+
+def local_centring(z: Sequence[Array], steps: Sequence[float], config: MethodConfig = DEFAULT) -> list[Array]:
+    r"""Displacements that remove what datasets still differ in among near rows.
+
+    Anchors average over many rows, so differences that change over shorter distances remain. Among the k
+    nearest rows of a row, m are of its own dataset, with mean :math:`\bar x`, and all have the mean
+    :math:`\bar z`. Means of few rows differ also by chance, by :math:`c = v (1/m - 1/k)` with v the variance
+    of the neighbours within their datasets. The row moves by
+
+    .. math:: -\left(1 - \frac{\langle c \rangle}{\langle |\bar x - \bar z|^2 \rangle}\right)_+
+              (\bar x - \bar z),
+
+    James and Stein's factor, with means over the k nearest rows, because one row tells little of whether
+    datasets differ where it is. Where all neighbours are of one dataset nothing moves.
+
+    Parameters
+    ----------
+    z
+        Joint coordinates of the rows of every dataset.
+    steps
+        Fraction of the displacement that every dataset takes in a round; 0 leaves its rows in place.
+    config
+        Configuration of the method.
+    """
+    sizes = [len(rows) for rows in z]
+    batch, step = np.repeat(np.arange(len(z)), sizes), np.repeat(steps, sizes)
+    start = np.vstack(list(z))
+    now, k = start.copy(), min(config.tangent_neighbours, len(start))
+    for _ in range(config.centring_rounds):
+        near = nearest_rows(now, k, now, exact=False).indices
+        apart, by_chance = _apart(now, near, batch)
+        found = np.sum(apart**2, axis=1)[near].mean(axis=1)
+        chance = by_chance[near].mean(axis=1)
+        beyond = 1 - np.divide(chance, found, out=np.ones_like(found), where=found > 0)
+        now = now - (step * np.maximum(beyond, 0))[:, None] * apart
+    return np.split(now - start, np.cumsum(sizes)[:-1])
+
+
+def _apart(rows: Array, near: Array, batch: Array) -> tuple[Array, Array]:
+    """Mean of the near rows of a row's dataset less that of all, and the square of it that is chance."""
+    apart, by_chance, k = np.zeros_like(rows), np.zeros(len(rows)), near.shape[1]
+
+    def work(some: slice) -> None:
+        around = rows[near[some]] - rows[some, None]
+        own = batch[near[some]] == batch[some, None]
+        m = own.sum(axis=1)
+        both = (m > 0) & (m < k)
+        m = np.where(both, m, 1)
+        mean = around.mean(axis=1)
+        differ = both[:, None] * (np.einsum("ijk,ij->ik", around, own / m[:, None]) - mean)
+        total = np.sum((around - mean[:, None]) ** 2, axis=(1, 2))
+        between = np.sum(differ**2, axis=1) * m * k / np.maximum(k - m, 1)
+        variance = np.maximum(total - between, 0) / max(k - 2, 1)
+        apart[some], by_chance[some] = differ, both * variance * (1 / m - 1 / k)
+
+    in_threads(work, row_slices(len(rows), 8 * k * rows.shape[1]))
+    return apart, by_chance
 
 
 def _sides(batch: Array, i: int, rng: np.random.RandomState, config: MethodConfig) -> tuple[Array, Array]:
@@ -133,7 +199,7 @@ def facing(
 
 def common_offset(x: Array, y: Array, random_state: int, config: MethodConfig = DEFAULT) -> Array:
     """One displacement of all rows of y that makes the means of both datasets over their anchors equal."""
-    x_flat, y_flat = project(x, x, config=config), project(y, y, config=config)
+    x_flat, y_flat = project(x, x, config), project(y, y, config)
     offset = np.zeros(y.shape[1])
     for _ in range(config.shift_rounds):
         support = row_confidence([x, y + offset], random_state=random_state, config=config)

@@ -30,7 +30,7 @@ from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.maps import LinearMap, Side, ridge_regression, turn, typical_length, weighted_axes
 from harmonicalign.method.modality import reading_maps
 from harmonicalign.method.problem import PairAlignment
-from harmonicalign.method.shifts import LocalShift, common_offset, local_shifts
+from harmonicalign.method.shifts import LocalShift, common_offset, local_centring, local_shifts
 
 __all__ = ["JointSpace", "joint_space", "pooled_correspondence", "reliable_axes"]
 
@@ -151,6 +151,7 @@ class JointSpace:
         # The maps depend on the parent only; an offset towards the rows of all large datasets corrects them.
         offset = common_offset(placed, z, random_state, self.config)
         move = local_shifts([placed, z + offset], [0, 1], random_state, self.config)[1]
+        move += local_centring([placed, z + offset + move], [0, 1], self.config)[1]
         return replace(grown, shifts=(*self.shifts, LocalShift(z, offset + move)))
 
     def _turned(self, i: int, side: Side) -> Array:
@@ -252,6 +253,9 @@ def joint_space(
     meant[order[0]] = max(meant.values())
     steps = [meant[i] * (1 - n / sum(sizes)) for i, n in enumerate(sizes)]
     moves = local_shifts(z, steps, random_state, config)
+    shifted_rows = [a + b for a, b in zip(z, moves, strict=True)]
+    centred = local_centring(shifted_rows, [meant[i] for i in range(len(sides))], config)
+    moves = [a + b for a, b in zip(moves, centred, strict=True)]
     return replace(space, shifts=tuple(map(LocalShift, z, moves)))
 
 

@@ -1,4 +1,4 @@
-r"""Rows projected onto the tangent planes of their neighbours, to reduce noise and what datasets differ in.
+r"""Rows projected onto the tangent planes of their neighbours, to reduce noise.
 
 Around a row the manifold is nearly a plane, which its neighbours determine. With C their coordinates minus
 their mean and μ the mean eigenvalue of ``G = C Cᵀ``, directions in which the neighbourhood extends by more
@@ -8,15 +8,13 @@ than the average are kept and others are removed by the smooth filter
 
 whose dimension follows from the data: two on a surface, about ten for images.
 
-Datasets that meet often still differ in one direction, which can be the widest of a neighbourhood. The rows
-of C are then centred per dataset within the neighbourhood: a direction in which datasets differ, but the rows
-of each do not, is not part of the manifold. Only what differs beyond chance is subtracted
-(`harmonicalign.engines.rows.tangent_projection`): few rows of two random halves also have different means.
+Where clusters are pure noise a neighbourhood extends in more directions than all rows together do. It is no
+piece of a manifold then, and to keep the half of the directions that is larger by chance would draw strings
+into clean clusters. Rows of the embedding therefore move only part of the way, by the number of dimensions of
+all rows over that of the neighbourhood (`harmonicalign.engines.rows.tangent_projection`).
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -26,7 +24,7 @@ from harmonicalign.engines.rows import tangent_projection
 from harmonicalign.engines.threads import in_threads
 from harmonicalign.method.config import DEFAULT, MethodConfig
 
-__all__ = ["project", "project_together"]
+__all__ = ["project"]
 
 
 _STEP = 48
@@ -34,26 +32,9 @@ _STEP = 48
 every one of them, which takes as long as the arithmetic (8 to 256 were tried; from 128 on it doubles)."""
 
 
-def project_together(
-    parts: Sequence[Array], *, within: bool, config: MethodConfig = DEFAULT
-) -> tuple[list[Array], Array]:
-    """Rows of several datasets projected onto the tangent planes of all, and the original rows in one matrix.
-
-    Parameters
-    ----------
-    parts
-        Rows of every dataset.
-    within
-        Whether to remove directions in which only datasets differ.
-    config
-        Size of the neighbourhoods.
-    """
-    places, sizes = np.vstack(list(parts)), [len(part) for part in parts]
-    batch = np.repeat(np.arange(len(sizes)), sizes) if within else None
-    return np.split(project(places, places, batch, config), np.cumsum(sizes)[:-1]), places
-
-
-def project(rows: Array, places: Array, batch: Array | None = None, config: MethodConfig = DEFAULT) -> Array:
+def project(
+    rows: Array, places: Array, config: MethodConfig = DEFAULT, dimensions: float | None = None
+) -> Array:
     """Rows projected onto the tangent planes of their neighbours.
 
     Parameters
@@ -62,10 +43,10 @@ def project(rows: Array, places: Array, batch: Array | None = None, config: Meth
         Rows to project, (m, d).
     places
         Rows that span the planes, (n, d): `rows` themselves, or rows among which `rows` are placed.
-    batch
-        Dataset index of every row of `places`, if directions in which only datasets differ are to be removed.
     config
         Size of the neighbourhoods.
+    dimensions
+        Number of dimensions of all rows; None to move every row all the way.
     """
     k = min(len(places), config.tangent_neighbours)
     indices = nearest_rows(places, k, rows, exact=False).indices
@@ -75,9 +56,7 @@ def project(rows: Array, places: Array, batch: Array | None = None, config: Meth
     out = np.empty_like(rows)
 
     def work(some: slice) -> None:
-        near = indices[some]
-        own = None if batch is None else batch[near]
-        out[some] = middle + tangent_projection(places[near], centred[some], own)
+        out[some] = middle + tangent_projection(places[indices[some]], centred[some], dimensions)
 
     in_threads(work, [slice(i, min(i + _STEP, len(rows))) for i in range(0, len(rows), _STEP)])
     return out
