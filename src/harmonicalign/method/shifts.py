@@ -141,7 +141,7 @@ def local_centring(z: Sequence[Array], steps: Sequence[float], config: MethodCon
     sizes = [len(rows) for rows in z]
     batch, step = np.repeat(np.arange(len(z)), sizes), np.repeat(steps, sizes)
     start = np.vstack(list(z))
-    now, k = start.copy(), min(config.tangent_neighbours, len(start))
+    now, k = start.copy(), min(config.centring_neighbours, len(start))
     for _ in range(config.centring_rounds):
         near = nearest_rows(now, k, now, exact=False).indices
         apart, by_chance = _apart(now, near, batch)
