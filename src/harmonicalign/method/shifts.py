@@ -145,32 +145,32 @@ def local_centring(z: Sequence[Array], steps: Sequence[float], config: MethodCon
     for _ in range(config.centring_rounds):
         near = nearest_rows(now, k, now, exact=False).indices
         apart, by_chance = _apart(now, near, batch)
-        found = np.sum(apart**2, axis=1)[near].mean(axis=1)
-        chance = by_chance[near].mean(axis=1)
+        found = np.sum(apart**2, axis=1)[near].sum(axis=1)
+        chance = by_chance[near].sum(axis=1)
         beyond = 1 - np.divide(chance, found, out=np.ones_like(found), where=found > 0)
-        now = now - (step * np.maximum(beyond, 0))[:, None] * apart
+        now -= (step * np.maximum(beyond, 0))[:, None] * apart
     return np.split(now - start, np.cumsum(sizes)[:-1])
 
 
 def _apart(rows: Array, near: Array, batch: Array) -> tuple[Array, Array]:
     """Mean of the near rows of a row's dataset less that of all, and the square of it that is chance."""
-    apart, by_chance, k = np.zeros_like(rows), np.zeros(len(rows)), near.shape[1]
-
-    def work(some: slice) -> None:
-        around = rows[near[some]] - rows[some, None]
-        own = batch[near[some]] == batch[some, None]
-        m = own.sum(axis=1)
-        both = (m > 0) & (m < k)
-        m = np.where(both, m, 1)
-        mean = around.mean(axis=1)
-        differ = both[:, None] * (np.einsum("ijk,ij->ik", around, own / m[:, None]) - mean)
-        total = np.sum((around - mean[:, None]) ** 2, axis=(1, 2))
-        between = np.sum(differ**2, axis=1) * m * k / np.maximum(k - m, 1)
-        variance = np.maximum(total - between, 0) / max(k - 2, 1)
-        apart[some], by_chance[some] = differ, both * variance * (1 / m - 1 / k)
-
-    in_threads(work, row_slices(len(rows), 8 * k * rows.shape[1]))
-    return apart, by_chance
+    n, k = near.shape
+    own = batch[near] == batch[:, None]
+    m = own.sum(axis=1)
+    both = (m > 0) & (m < k)
+    m = np.where(both, m, 1)[:, None]
+    edges = near.ravel(), np.arange(0, n * k + 1, k)
+    of_all = sp.csr_matrix((np.full(n * k, 1 / k), *edges), shape=(n, n))
+    of_own = sp.csr_matrix(((own / m).ravel(), *edges), shape=(n, n))
+    centred = rows - rows.mean(axis=0)
+    mean = of_all @ centred
+    apart = np.where(both[:, None], of_own @ centred - mean, 0)
+    # The sum of squares about the mean, less what is between the dataset's own rows and the others.
+    total = k * (of_all @ np.sum(centred**2, axis=1) - np.sum(mean**2, axis=1))
+    m = m[:, 0]
+    between = np.sum(apart**2, axis=1) * m * k / np.maximum(k - m, 1)
+    variance = np.maximum(total - between, 0) / max(k - 2, 1)
+    return apart, both * variance * (1 / m - 1 / k)
 
 
 def _sides(batch: Array, i: int, rng: np.random.RandomState, config: MethodConfig) -> tuple[Array, Array]:
