@@ -24,7 +24,7 @@ from harmonicalign._typing import (
 )
 from harmonicalign.adapters.distributed.alignment import DistributedAlignment
 from harmonicalign.adapters.distributed.fit import Cluster, fit_distributed
-from harmonicalign.adapters.distributed.inputs import holds_dask, parse_lazy
+from harmonicalign.adapters.distributed.inputs import parse_lazy
 from harmonicalign.adapters.storage import Stored, read_alignment, write_alignment
 from harmonicalign.evidence.significance import Significance, false_discovery
 from harmonicalign.fitted.alignment import FittedAlignment
@@ -46,6 +46,7 @@ from harmonicalign.fitted.fit import fit_alignment
 from harmonicalign.fitted.parameters import N_LANDMARKS, Parameters
 from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.frames import layout_of
+from harmonicalign.inputs.parse import holds_dask
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import random_state_from
 from harmonicalign.method.config import MethodConfig

@@ -7,16 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from harmonicalign._progress import Progress
-from harmonicalign._typing import Covariates
+from harmonicalign._typing import Array, Covariates
 from harmonicalign.evidence.hub import signals_from_links
 from harmonicalign.evidence.known import signals_from_pairs
 from harmonicalign.fitted.alignment import FittedAlignment
-from harmonicalign.fitted.parameters import (
-    Parameters,
-    anchor_pairs,
-    balanced_landmarks,
-    links_by_number,
-)
+from harmonicalign.fitted.given import anchor_pairs, balanced_landmarks, links_by_number
+from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.parse import Inputs
 
@@ -54,9 +50,13 @@ def fit_alignment(
         Print each stage and its time.
     """
     method = parameters.method_for(len(inputs.keys))
-    pairs = anchor_pairs(anchors, parameters.method, inputs.keys, [d.shape[0] for d in inputs.datasets])
-    landmarks = balanced_landmarks(covariates, parameters, inputs, seed, paired=anchors is not None)
-    learned = None
+    pairs: dict[tuple[int, int], Array] = {}
+    landmarks = learned = None
+    if anchors is not None:
+        sizes = [d.shape[0] for d in inputs.datasets]
+        pairs = anchor_pairs(anchors, parameters.method, inputs.keys, sizes)
+    if covariates is not None:
+        landmarks = balanced_landmarks(covariates, parameters, inputs, seed, paired=anchors is not None)
     if inputs.unshared:
         if parameters.metric != "euclidean":
             raise ValueError(f"metric={parameters.metric!r} needs signals=…: distances have no columns")

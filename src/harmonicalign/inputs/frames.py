@@ -16,7 +16,17 @@ import scipy.sparse as sp
 from harmonicalign._exceptions import NotNumbersError
 from harmonicalign._typing import Array, Matrix
 
-__all__ = ["Layout", "Named", "check_row_labels", "layout_of", "names_of", "numbers_of", "opened", "part_of"]
+__all__ = [
+    "Layout",
+    "Named",
+    "check_row_labels",
+    "is_dask",
+    "layout_of",
+    "names_of",
+    "numbers_of",
+    "opened",
+    "part_of",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +105,11 @@ class Layout:
         if index is not None and index.dtype.kind == "O":
             index = index.astype(str) if all(isinstance(v, str) for v in index) else None
         return replace(self, labels=None, index=None if index is None or index.dtype.kind in "Mm" else index)
+
+
+def is_dask(x: Any) -> bool:
+    """Whether `x` is a dask collection; does not import dask."""
+    return type(x).__module__.split(".")[0] == "dask"
 
 
 def opened(x: Any) -> Any:

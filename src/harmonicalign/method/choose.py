@@ -61,7 +61,7 @@ def solve(problem: PairProblem) -> PairAlignment:
     config = problem.config
     simple = [rescaled_if_better(problem, run) for run in run_all(problem, [Offset()])]
     learned: list[PairAlignment] = []
-    if config.hypotheses or not any(run.support >= config.enough_support for run in simple):
+    if config.hypotheses or max([run.support for run in simple], default=0.0) < config.enough_support:
         learned = run_all(problem, [FromHarmonics(), FromRelations(), *config.hypotheses])
     best = choose(problem, learned, simple)
     tried = [*learned, *simple, *([best] if best.start == "as is" else [])]

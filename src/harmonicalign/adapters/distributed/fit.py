@@ -14,7 +14,8 @@ from harmonicalign.adapters.distributed.chunks import Description, fit_chunks
 from harmonicalign.adapters.distributed.inputs import LazyInputs
 from harmonicalign.adapters.distributed.landmarks import choose_landmarks, default_landmarks, fit_landmarks
 from harmonicalign.adapters.distributed.result import DistributedResult
-from harmonicalign.fitted.parameters import Parameters, anchor_pairs
+from harmonicalign.fitted.given import anchor_pairs
+from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_integer
@@ -104,7 +105,7 @@ def _by_landmarks(
 ) -> tuple[Settings, DistributedResult]:
     method = parameters.method_for(len(inputs.keys))
     sizes = [n for n, _ in inputs.shapes]
-    pairs = anchor_pairs(anchors, parameters.method, inputs.keys, sizes)
+    pairs = {} if anchors is None else anchor_pairs(anchors, parameters.method, inputs.keys, sizes)
     most = cluster.landmark_rows
     if most is None:
         wide = default_landmarks(inputs.matrices + inputs.signals)
