@@ -57,7 +57,7 @@ class JointSpace:
         signals are not the own columns, their place is taken by readings (`harmonicalign.method.modality`),
         and both count the same.
     turns
-        For every dataset a turn of its rows towards its parent (`harmonicalign.method.turn`), or None.
+        For every dataset a turn of its rows towards its parent (`harmonicalign.method.choose`), or None.
     axes
         From components and signals side by side to the common space.
     shifts
