@@ -102,10 +102,10 @@ class Progress:
             seconds = time.perf_counter() - start
             self.timings[name] = self.timings.get(name, 0.0) + seconds
             self._done += 1
-            left = self.seconds_left
             logger.debug("%s took %.2f s", name, seconds)
             if heard is not None:
                 heard(name, seconds)
             if self.verbose:
+                left = self.seconds_left
                 rest = "" if left is None else f", about {left:.0f} s left"
                 print(f" {seconds:.2f} s{rest}", file=sys.stderr, flush=True)

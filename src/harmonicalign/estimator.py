@@ -276,7 +276,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         else:
             known = links is None, anchors is not None
             inputs = parse_for(self, X, batch, signals, corresponding=known[0], paired=known[1])
-            mention_what_is_not_aligned(y, batch, len(inputs.keys))
+            if y is not None or len(inputs.keys) == 1:
+                mention_what_is_not_aligned(y, batch, len(inputs.keys))
             self.fitted_ = fit_alignment(inputs, parameters, covariates=covariates, **named)
         return self
 

@@ -248,7 +248,10 @@ def held_out(
     fewest = config.feature_folds if d > config.few_to_hold_out else d
     fold = rng.permutation(np.arange(d) % fewest)
     wrong = rng.permutation(d)[: config.wrong_partners]
-    rows = _Rows.sampled(harmonics, signals, _informative(found, config), rng, config)
+    # Rows are compared in the features of the largest weight times variation.
+    worth = np.sqrt(found.energy) * found.weights
+    compared = np.sort(np.argsort(-worth, kind="stable")[: config.examined_features])
+    rows = _Rows.sampled(harmonics, signals, compared, rng, config)
     relations = relate(*signals, config) if d <= config.related_features else None
 
     def judged(f: int) -> tuple[Array, Array, Array]:
@@ -346,12 +349,6 @@ class _Rows:
             found = np.maximum(scores(rotation, self.frequencies, *spectral), 0) ** 2
             weights = np.where(known, found, 0.0)
         return rotation
-
-
-def _informative(found: Correspondence, config: EvidenceConfig) -> Array:
-    """The features in which rows are compared: those of the largest weight times variation."""
-    worth = np.sqrt(found.energy) * found.weights
-    return np.sort(np.argsort(-worth, kind="stable")[: config.examined_features])
 
 
 def _mutual(x: Array, y: Array, k: int) -> sp.csr_matrix:

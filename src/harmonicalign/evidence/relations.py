@@ -235,7 +235,9 @@ def other_order(relations: Relations, config: EvidenceConfig = EVIDENCE) -> Orde
     disagreement than the one given.
     """
     d = relations.n_features
-    used = relations.features[_leading(relations, config.ordered_features)]
+    strength = (relations.x[0] ** 2).sum(axis=1) + (relations.y[0] ** 2).sum(axis=1)
+    strongest = np.argsort(-strength, kind="stable")[: config.ordered_features]
+    used = relations.features[np.sort(strongest)]
     place = np.full(d, -1)
     place[relations.features] = np.arange(len(relations.features))
     as_given = _agreement(relations, used, place, np.arange(d), 0.0)
@@ -249,12 +251,6 @@ def other_order(relations: Relations, config: EvidenceConfig = EVIDENCE) -> Orde
     left = (1 - best.agreement) / max(1 - as_given, 1e-12)
     near_all = best.agreement >= config.order_near_all >= as_given
     return best if left <= (2 * config.order_left if near_all else config.order_left) else None
-
-
-def _leading(relations: Relations, most: int) -> Array:
-    """Positions of the features with the strongest relations in the first dataset, in order."""
-    strength = (relations.x[0] ** 2).sum(axis=1) + (relations.y[0] ** 2).sum(axis=1)
-    return np.sort(np.argsort(-strength, kind="stable")[:most])
 
 
 def _orders(d: int, most: int) -> list[tuple[str, int, Array]]:

@@ -174,7 +174,7 @@ class Wrapper:
     container
         One of 'default', 'pandas' and 'polars'.
     columns
-        Names of the coordinates.
+        Names of the coordinates; empty where the container has none.
     """
 
     container: str
@@ -202,7 +202,7 @@ def container_of(estimator: Any) -> str | None:
 def wrapper_for(estimator: Any) -> Wrapper:
     """What puts results into the container that `set_output` or scikit-learn's configuration asks for."""
     chosen = container_of(estimator) or sklearn.get_config()["transform_output"]
-    return Wrapper(chosen, list(estimator.get_feature_names_out()))
+    return Wrapper(chosen, [] if chosen == "default" else list(estimator.get_feature_names_out()))
 
 
 @owned()

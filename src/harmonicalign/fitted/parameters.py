@@ -126,30 +126,24 @@ class Parameters:
             )
         return "paper" if n_datasets == 1 else self.method
 
-    @property
-    def width(self) -> int:
-        """Maximum number of aligned coordinates of the default method."""
-        return N_COMPONENTS if isinstance(self.n_components, str) else self.n_components
-
     def settle(
         self, method: str, shapes: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]]
     ) -> Settings:
         """Values in force for datasets of the given shapes, in order or by their numbers."""
+        n_harmonics = self.n_harmonics
+        if method == "paper" and len(shapes) == 1 and _is(n_harmonics, "auto"):
+            # The diffusion map of one dataset has `n_components` columns, if given.
+            n_harmonics = n_harmonics if _is(self.n_components, "auto") else self.n_components
         return resolve(
             shapes,
             rules=None if method == "paper" else self.rules,
             n_neighbors=self.n_neighbors,
             n_pca=None if self.metric != "euclidean" else self.n_pca,
-            n_harmonics=self._harmonics_for(method, len(shapes)),
+            n_harmonics=n_harmonics,
             n_bands=self.n_bands,
             t=self.t,
             calibrate=self.calibrate,
         )
-
-    def _harmonics_for(self, method: str, n_datasets: int) -> int | str | None:
-        """Harmonics asked for: of one dataset the diffusion map has `n_components` columns, if given."""
-        alone = method == "paper" and n_datasets == 1 and not _is(self.n_components, "auto")
-        return self.n_components if alone and _is(self.n_harmonics, "auto") else self.n_harmonics
 
     def kernel(self, method: str) -> dict[str, Any]:
         """Options of `harmonicalign.kernel_graph`."""
@@ -195,10 +189,11 @@ class Parameters:
         """The fit as a function of datasets and signals alone, which can be sent to a worker."""
         device = "cpu" if _is(self.device, "cpu") else resolve_device(self.device)
         kernel = self.kernel(method)
+        width = N_COMPONENTS if isinstance(self.n_components, str) else self.n_components
         common: dict[str, Any] = {
             "names": [f"dataset {key!r}" for key in keys],
             "options": FitOptions(
-                settings, kernel, self.first_band, seed, device, self.width, landmarks=landmarks
+                settings, kernel, self.first_band, seed, device, width, landmarks=landmarks
             ),
             "progress": progress,
         }

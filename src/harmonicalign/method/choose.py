@@ -55,23 +55,21 @@ def solve(problem: PairProblem) -> PairAlignment:
     An offset is tried first, by itself and with a unit of every column. If its confidence is so high that no
     other run could be preferred, it is the only one, unless the configuration has further hypotheses.
     Otherwise runs start from the harmonics and from the relations between features. The chosen alignment is
-    turned if that improves it much.
+    turned if that improves it much; where the signals are not the own columns, its anchors are found anew in
+    readings.
     """
-    if problem.known is not None:
-        return _finished(problem, FromAnchors().run(problem))
     config = problem.config
-    simple = [rescaled_if_better(problem, run) for run in run_all(problem, [Offset()])]
-    learned: list[PairAlignment] = []
-    if config.hypotheses or max([run.support for run in simple], default=0.0) < config.enough_support:
-        learned = run_all(problem, [FromHarmonics(), FromRelations(), *config.hypotheses])
-    best = choose(problem, learned, simple)
-    tried = [*learned, *simple, *([best] if best.start == "as is" else [])]
-    best = replace(best, history=tuple(step for run in tried for step in run.history))
-    return _finished(problem, best)
-
-
-def _finished(problem: PairProblem, best: PairAlignment) -> PairAlignment:
-    """The chosen run, turned if that is better, or with readings where signals are not the own columns."""
+    if problem.known is not None:
+        best = FromAnchors().run(problem)
+    else:
+        simple = [rescaled_if_better(problem, run) for run in run_all(problem, [Offset()])]
+        learned: list[PairAlignment] = []
+        supported = max([run.support for run in simple], default=-np.inf)
+        if config.hypotheses or supported < config.enough_support:
+            learned = run_all(problem, [FromHarmonics(), FromRelations(), *config.hypotheses])
+        best = choose(problem, learned, simple)
+        tried = [*learned, *simple, *([best] if best.start == "as is" else [])]
+        best = replace(best, history=tuple(step for run in tried for step in run.history))
     return turned_if_better(problem, best) if problem.own_columns else met_in_readings(problem, best)
 
 

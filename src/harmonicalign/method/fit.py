@@ -39,6 +39,8 @@ T = TypeVar("T")
 _LARGE = 2**26
 """Of datasets with more numbers than this one after the other is described, if they are few."""
 
+_NO_ROWS = np.empty(0, dtype=np.int64)
+
 
 @owned()
 def fit_refined(
@@ -73,10 +75,11 @@ def fit_refined(
     """
     sizes, seed = [d.shape[0] for d in datasets], options.seed
     progress.expect(fit_plan(sizes, len(sizes) - 1, n_landmarks))
-    anchors = _affordable(anchors, sizes, n_landmarks, seed)
+    if anchors:
+        anchors = _affordable(anchors, sizes, n_landmarks, seed)
 
     def describe(i: int) -> tuple[Reduction, Array, Array, Side]:
-        must = _anchored_rows(anchors, i)
+        must = _anchored_rows(anchors, i) if anchors else _NO_ROWS
         return _describe(datasets[i], signals[i], i, options, n_landmarks, must, names[i])
 
     # Copies of large matrices must not be made of several at once.
@@ -153,11 +156,10 @@ def add_dataset(
     """
     config, seed, number = model.config, options.seed, len(datasets)
     options = replace(options, own_columns=same_columns(new, new_signals))
-    nothing = np.empty(0, dtype=np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisconnectedGraphWarning)
         reduction, components, chosen, side = _describe(
-            new, new_signals, 0, options, n_landmarks, nothing, "the new dataset"
+            new, new_signals, 0, options, n_landmarks, _NO_ROWS, "the new dataset"
         )
     by_size = sorted(range(number), key=lambda i: -datasets[i].shape[0])
     sides = {
@@ -245,7 +247,7 @@ def _affordable(anchors: Anchors, sizes: Sequence[int], n_landmarks: int, seed: 
 def _anchored_rows(anchors: Anchors, i: int) -> Array:
     """Rows of dataset i that have a known pair."""
     rows = [np.asarray(pairs)[:, pair.index(i)] for pair, pairs in anchors.items() if i in pair]
-    return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=np.int64)
+    return np.unique(np.concatenate(rows)) if rows else _NO_ROWS
 
 
 def _landmarks(n: int, most: int, must: Array, rng: np.random.Generator) -> Array:
@@ -304,7 +306,7 @@ def _align_with_parents(
 
     def with_parent(position: int) -> tuple[int, PairAlignment]:
         i = order[position]
-        known = {j: _known(anchors, j, i, landmarks) for j in order[:position]}
+        known = {j: _known(anchors, j, i, landmarks) if anchors else None for j in order[:position]}
         candidates = sorted(known, key=lambda j: known[j] is None)[: config.n_parents]
         return _best_parent(candidates, lambda j: _align(sides[j], sides[i], known[j], options, config))
 

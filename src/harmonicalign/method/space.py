@@ -228,7 +228,7 @@ def joint_space(
             typical_length([m.apply(s.components) for m, s in zip(into_root, sides, strict=True)]),
             typical_length(told),
         ),
-        balance=_balance(found.share, own_columns, config),
+        balance=float(found.share**config.balance_power) if own_columns else config.modality_balance,
         turns=(None,) * len(sides),
         axes=None,
         shifts=(),
@@ -356,13 +356,6 @@ def _signal_maps(
 def _with_bridge(signals: Any, bridge: LinearMap | None, components: Array, device: Any = None) -> Any:
     """Mapped signals, and what the components add to them."""
     return signals if bridge is None else signals + bridge.apply(components, device)
-
-
-def _balance(share: float, own_columns: bool, config: MethodConfig) -> float:
-    """Balance of signals and components; see `JointSpace`."""
-    if not own_columns:
-        return config.modality_balance
-    return float(share**config.balance_power)
 
 
 def _bridge(components: Array, mapped: Array, wanted: Array, pairing: Any, config: MethodConfig) -> LinearMap:
