@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,29 @@ from harmonicalign.inputs.covariates import balanced_rows, levels_of
 from harmonicalign.inputs.parse import Inputs, position_of
 from harmonicalign.method.anchors import known_pairs
 
-__all__ = ["anchor_pairs", "balanced_landmarks", "links_by_number"]
+__all__ = ["Given", "anchor_pairs", "balanced_landmarks", "links_by_number"]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What users know beside the datasets, as they give it to `HarmonicAlignment.fit`.
+
+    Attributes
+    ----------
+    anchors
+        Rows known to match.
+    links
+        Weights between signals that differ.
+    covariates
+        Labels of rows whose differences are kept.
+    signals
+        Whether signals were given apart from the datasets.
+    """
+
+    anchors: Any = None
+    links: Any = None
+    covariates: Covariates | None = None
+    signals: bool = False
 
 
 def anchor_pairs(
@@ -89,31 +112,29 @@ def _mention_contradictions(
         )
 
 
-def balanced_landmarks(
-    covariates: Covariates, parameters: Parameters, inputs: Inputs, seed: int, *, paired: bool
-) -> list[Array]:
+def balanced_landmarks(given: Given, parameters: Parameters, inputs: Inputs, seed: int) -> list[Array]:
     """Rows that hold the levels of a covariate in equal shares; refused where they would not be used.
 
     Parameters
     ----------
-    covariates
-        As users give them.
+    given
+        The covariates, and what else users know.
     parameters
         How to align.
     inputs
         The datasets.
     seed
         Random seed.
-    paired
-        Whether rows are known to match.
     """
+    assert given.covariates is not None
     if parameters.method == "paper":
         raise ValueError("covariates serve method='refined' and are not used by method='paper'; drop one")
-    if paired:
+    if given.anchors is not None:
         raise ValueError("covariates choose the rows that are compared, and so do anchors; drop one of them")
     if len(inputs.keys) == 1:
         raise ValueError("covariates keep differences within several datasets, but there is one; drop them")
-    return balanced_rows(levels_of(covariates, inputs), parameters.n_landmarks, seed, inputs.keys)
+    levels = levels_of(given.covariates, inputs)
+    return balanced_rows(levels, parameters.n_landmarks, seed, inputs.keys)
 
 
 def links_by_number(links: Mapping[Any, Any], keys: list[Any]) -> dict[tuple[int, int], Any]:
