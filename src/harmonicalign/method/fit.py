@@ -36,9 +36,6 @@ __all__ = ["add_dataset", "fit_refined"]
 Anchors = Mapping[tuple[int, int], Any]
 T = TypeVar("T")
 
-_LARGE = 2**26
-"""Of datasets with more numbers than this one after the other is described, if they are few."""
-
 _NO_ROWS = np.empty(0, dtype=np.int64)
 
 
@@ -83,7 +80,8 @@ def fit_refined(
         return _describe(datasets[i], signals[i], i, options, n_landmarks, must, names[i])
 
     # Copies of large matrices must not be made of several at once.
-    small = len(sizes) > FEW_DATASETS or max(_numbers_in(d) for d in datasets) <= _LARGE
+    stored = [d.nnz if sp.issparse(d) else d.size for d in datasets]
+    small = len(sizes) > FEW_DATASETS or max(stored) <= config.numbers_at_once
     with warnings.catch_warnings():
         # Separate clusters are common in real data, and this method can handle them.
         warnings.simplefilter("ignore", DisconnectedGraphWarning)
@@ -221,11 +219,6 @@ def _describe(
     found = harmonics(graph, k, random_state=seed, name=name)
     shown = signals[chosen] if len(chosen) < signals.shape[0] else signals
     return reduction, components, chosen, Side(components[chosen], shown, found)
-
-
-def _numbers_in(data: Matrix) -> int:
-    """How many numbers a matrix stores."""
-    return int(data.nnz) if sp.issparse(data) else int(np.prod(data.shape))
 
 
 def _affordable(anchors: Anchors, sizes: Sequence[int], n_landmarks: int, seed: int) -> Anchors:
