@@ -154,7 +154,7 @@ def predicted_share(
     columns = np.sort(np.argsort(-spread, kind="stable")[: config.overlap_features])
     places = [c[r] for c, r in zip(coordinates, rows, strict=True)]
     values = [dense_columns(s[r], columns) for s, r in zip(signals, rows, strict=True)]
-    trust: Array = np.ones(len(columns)) if weights is None else np.asarray(weights)[columns]
+    counted: Array = np.ones(len(columns)) if weights is None else np.asarray(weights)[columns]
     found = []
     for i in (0, 1):
         near = nearest_rows(places[i], k + 1, places[i], exact=False).indices
@@ -164,10 +164,10 @@ def predicted_share(
         near = nearest_rows(places[1 - i], k, places[i], exact=False).indices
         other = values[1 - i][near].mean(axis=1)
         variance = column_variances(values[i])
-        precision = np.divide(trust, variance, out=np.zeros_like(variance), where=variance > 1e-12)
+        precision = np.divide(counted, variance, out=np.zeros_like(variance), where=variance > 1e-12)
         kept = _alike(own, other, precision, config)
         own, other = (_correlations(values[i][kept], mean[kept]) for mean in (own, other))
-        found.append(_middle(own, other, trust, config))
+        found.append(_middle(own, other, counted, config))
     return float(np.fmax(found[0], found[1]))
 
 
@@ -178,14 +178,14 @@ def _alike(own: Array, other: Array, precision: Array, config: EvidenceConfig) -
     return np.asarray(apart <= np.quantile(apart, config.compared_rows))
 
 
-def _middle(own: Array, other: Array, trust: Array, config: EvidenceConfig) -> float:
+def _middle(own: Array, other: Array, weights: Array, config: EvidenceConfig) -> float:
     """Weighted median of the ratios of the features that one dataset predicts itself."""
     known = np.flatnonzero(own > config.least_predicted)
     if len(known) < config.fewest_features:
         return float("nan")
     ratio = other[known] / own[known]
     order = np.argsort(ratio, kind="stable")
-    reached = np.cumsum((trust[known] * own[known] ** 2)[order])
+    reached = np.cumsum((weights[known] * own[known] ** 2)[order])
     return float(ratio[order][np.searchsorted(reached, reached[-1] / 2)])
 
 

@@ -19,12 +19,12 @@ from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.rows import same_columns
 from harmonicalign.inputs.settings import FitOptions
 from harmonicalign.method.anchors import known_pairs
-from harmonicalign.method.choose import align_pair
+from harmonicalign.method.choose import solve
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.embed import embed
 from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
-from harmonicalign.method.problem import PairAlignment
+from harmonicalign.method.problem import PairAlignment, PairProblem
 from harmonicalign.method.space import JointSpace, joint_space, pooled_correspondence
 from harmonicalign.method.verdicts import all_doubts, doubts, judged, warn
 from harmonicalign.paper.graph import kernel_graph
@@ -255,15 +255,17 @@ def _landmarks(n: int, most: int, must: Array, rng: np.random.Generator) -> Arra
 
 def _align(x: Side, y: Side, known: Any, options: FitOptions, config: MethodConfig) -> PairAlignment:
     """Alignment of a pair, with the bands and seed of the user."""
-    return align_pair(
-        x,
-        y,
-        config,
-        known=known,
-        own_columns=options.own_columns,
-        n_bands=options.settings.n_bands,
-        first_band=options.first_band,
-        random_state=options.seed,
+    return solve(
+        PairProblem(
+            x,
+            y,
+            config,
+            known=known,
+            own_columns=options.own_columns,
+            n_bands=options.settings.n_bands,
+            first_band=options.first_band,
+            random_state=options.seed,
+        )
     )
 
 

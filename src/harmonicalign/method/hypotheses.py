@@ -80,8 +80,8 @@ def alternate(problem: PairProblem, start: Start) -> PairAlignment:
         centres = problem.centres(pairing)
         found = problem.judge(problem.rotation_of(pairing)[1])
         share = found.share
-        worth = found.weights * found.energy
-        axes = weighted_axes(problem.sides, centres, found.weights, worth, seed, config)
+        priority = found.weights * found.energy
+        axes = weighted_axes(problem.sides, centres, found.weights, priority, seed, config)
         signals = problem.signals(axes)
         # Ignore the signals when the permutation test is not significant.
         significant = problem.significance.p <= problem.significance.chance
@@ -104,19 +104,12 @@ class Hypothesis(Protocol):
 
 
 def by_signals(
-    problem: PairProblem, centres: Pair, weights: Array, worth: Array, random_state: int = 0
+    problem: PairProblem, centres: Pair, weights: Array, priority: Array, random_state: int = 0
 ) -> tuple[Pair, Pair]:
     """Joint coordinates from the weighted signals alone, and these signals."""
-    axes = weighted_axes(problem.sides, centres, weights, worth, random_state, problem.config)
+    axes = weighted_axes(problem.sides, centres, weights, priority, random_state, problem.config)
     signals = problem.signals(axes)
     return problem.directions(signals), signals
-
-
-def _middle(problem: PairProblem) -> Pair:
-    """The mean of both datasets' means, for both datasets: only the common mean is subtracted."""
-    mean_x, mean_y = problem.means()
-    middle = (mean_x + mean_y) / 2
-    return middle, middle
 
 
 def _first_steps(problem: PairProblem, name: str) -> tuple[dict[str, object], ...]:
@@ -179,7 +172,10 @@ class Offset:
     def run(self, problem: PairProblem) -> PairAlignment:
         """Alternate between anchors on the signals and centres over the anchors."""
         config, weights = problem.config, problem.weights
-        centres, everything = _middle(problem), np.ones(len(weights))
+        mean_x, mean_y = problem.means()
+        # Both datasets are centred on one point, so that an offset stays until anchors say otherwise.
+        middle = (mean_x + mean_y) / 2
+        centres, everything = (middle, middle), np.ones(len(weights))
         for _ in range(config.n_steps + 1 if self.moves else 1):
             joint, _ = by_signals(problem, centres, everything, weights, problem.random_state)
             pairing = find_anchors(*joint, config)

@@ -126,12 +126,12 @@ class JointSpace:
         the missing part is predicted from its components by a regression over the anchors.
         """
         number, signals = len(self.parents), self.signal_maps[parent]
-        trust = found.correspondence.weights
+        weights = found.correspondence.weights
         factors = 1.0 if found.factors is None else found.factors
-        matrix = (trust * factors)[:, None] * signals.matrix
+        matrix = (weights * factors)[:, None] * signals.matrix
         own = LinearMap(matrix, found.centres[0] @ signals.matrix + signals.shift - found.centres[1] @ matrix)
         bridge = None
-        if trust.min() < 1 or self.bridges[parent] is not None:
+        if weights.min() < 1 or self.bridges[parent] is not None:
             wanted = signals.apply(parent_side.signals)
             wanted = _with_bridge(wanted, self.bridges[parent], parent_side.components)
             bridge = _bridge(side.components, own.apply(side.signals), wanted, found.pairing, self.config)
@@ -344,11 +344,11 @@ def _signal_maps(
     config: MethodConfig,
 ) -> tuple[tuple[LinearMap, ...], tuple[LinearMap | None, ...], MethodConfig]:
     """Maps of signals, bridges, and the configuration with the row length that suits them."""
-    worth = found.weights * found.energy
-    if own_columns or not worth.any():
-        maps = weighted_axes(sides, units[0], found.weights, worth, random_state, config, units[1])
+    priority = found.weights * found.energy
+    if own_columns or not priority.any():
+        maps = weighted_axes(sides, units[0], found.weights, priority, random_state, config, units[1])
         return maps, (None,) * len(sides), config
-    read = reading_maps(sides, units[0], found.weights, worth, config)
+    read = reading_maps(sides, units[0], found.weights, priority, config)
     into, bridges = zip(*read, strict=True)
     return into, bridges, replace(config, soft_length=config.modality_length)
 
