@@ -128,7 +128,7 @@ def predicted_share(
 
     A dataset's value is the median of the ratios of its features, each weighted by how well it is predicted
     and by how much it corresponds. Features that vary in one dataset only count there: that the other cannot
-    predict them is what tells different things apart. The larger of both values is returned, because a
+    predict them is what shows that datasets differ. The larger of both values is returned, because a
     dataset may have classes beside those of the other; NaN if hardly any feature can be predicted.
 
     Parameters

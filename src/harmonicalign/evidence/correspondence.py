@@ -236,7 +236,7 @@ def held_out(
     found
         Correspondence under the alignment; its weights start the folds, and stay as they are.
     by_chance
-        Whether the alignment is no better than chance; no feature is then claimed to correspond.
+        Whether the alignment is no better than chance; no feature is then reported to correspond.
     random_state
         Seed of the folds and samples.
     config

@@ -14,7 +14,7 @@ matter if there are few features: a mixture of features can have nearly the corr
 it is less skewed. Squares also reveal signs: if all features of one dataset are negated, correlations between
 features keep their sign and those between squares and features change it.
 
-Correlations between columns also tell when these do not correspond as they are given: because they come in
+Correlations between columns also show where these do not correspond as they are given: because they come in
 another order, or from two separate decompositions.
 """
 

@@ -60,7 +60,7 @@ class FittedAlignment:
     known_confidence
         Confidence of each row, if the data are not kept.
     learned
-        How signals follow from columns, by dataset, where known pairs or several links told.
+        For every dataset the map from columns to signals, where it was learned from known pairs or links.
     """
 
     model: AlignedModel

@@ -166,7 +166,7 @@ def part_of(x: Any, *, rows: Array | None = None, columns: Sequence[int] | None 
     if library == "pyarrow":
         x = x if rows is None else x.take(np.asarray(rows))
         return x if columns is None else x.select(list(columns))
-    # Masked arrays stay masked, so that what is missing can be told.
+    # Masked arrays stay masked, so that missing values can be found.
     matrix = x.tocsr() if sp.issparse(x) else np.asanyarray(x)
     matrix = matrix if rows is None else matrix[rows]
     return matrix if columns is None else matrix[:, list(columns)]

@@ -216,7 +216,7 @@ def joint_space(
     )
     into_root, units = _along_tree(sides, parents, order, pairs)
     into_signals, bridges, config = _signal_maps(sides, units, found, random_state, own_columns, config)
-    told = [
+    in_signals = [
         _with_bridge(m.apply(s.signals), b, s.components)
         for m, b, s in zip(into_signals, bridges, sides, strict=True)
     ]
@@ -226,7 +226,7 @@ def joint_space(
         signal_maps=into_signals,
         lengths=(
             typical_length([m.apply(s.components) for m, s in zip(into_root, sides, strict=True)]),
-            typical_length(told),
+            typical_length(in_signals),
         ),
         balance=float(found.share**config.balance_power) if own_columns else config.modality_balance,
         turns=(None,) * len(sides),

@@ -1,4 +1,4 @@
-"""What is claimed of an aligned pair: features judged without their own help, and doubts."""
+"""What is reported about an aligned pair: scores of held-out features, its test, and reasons for doubt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def judged(
     random_state: int = 0,
     config: MethodConfig = DEFAULT,
 ) -> PairAlignment:
-    """The alignment with what is claimed of it: scores and p-values of held-out features, and its test.
+    """The alignment with what is reported about it: scores and p-values of held-out features, and its test.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def doubts(
     coordinates: Sequence[Array] | None = None,
     config: MethodConfig = DEFAULT,
 ) -> list[str]:
-    """What should make users doubt the alignment of a pair, in words.
+    """Reasons to doubt the alignment of a pair, as sentences for users.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def all_doubts(
     space: JointSpace,
     config: MethodConfig,
 ) -> list[str]:
-    """What should make users doubt the pairs, in words."""
+    """Reasons to doubt the pairs, as sentences for users."""
     parents = space.parents
     both = sorted({j for i in pairs for j in (i, parents[i])})
     found = in_threads(lambda j: space.place(j, sides[j].components, sides[j].signals), both)
