@@ -380,10 +380,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         `correct` and `add` raise an error. Such a file is smaller, but not anonymous.
         """
         fitted = conventions.at_hand(self) if with_data else without_data(conventions.at_hand(self))
-        params = self.get_params(deep=False)
-        return write_alignment(
-            path, Stored(params, conventions.feature_facts(self), fitted, conventions.container_of(self))
-        )
+        features, container = conventions.feature_facts(self), conventions.container_of(self)
+        return write_alignment(path, Stored(self.get_params(deep=False), features, fitted, container))
 
     @classmethod
     def load(cls, path: PathLike) -> Self:

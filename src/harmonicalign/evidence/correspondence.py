@@ -249,8 +249,8 @@ def held_out(
     fold = rng.permutation(np.arange(d) % fewest)
     wrong = rng.permutation(d)[: config.wrong_partners]
     # Rows are compared in the features of the largest weight times variation.
-    priority = np.sqrt(found.energy) * found.weights
-    compared = np.sort(np.argsort(-priority, kind="stable")[: config.examined_features])
+    worth = np.sqrt(found.energy) * found.weights
+    compared = np.sort(np.argsort(-worth, kind="stable")[: config.examined_features])
     rows = _Rows.sampled(harmonics, signals, compared, rng, config)
     relations = relate(*signals, config) if d <= config.related_features else None
 

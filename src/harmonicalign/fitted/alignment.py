@@ -166,9 +166,7 @@ class FittedAlignment:
         """The alignment itself: its rows are in memory."""
         return self
 
-    def in_memory(self) -> FittedAlignment:
-        """The alignment itself: its rows are in memory."""
-        return self
+    in_memory = at_hand
 
     def with_signal_names(self, names: list[str] | None) -> FittedAlignment:
         """The same with names of the signals."""

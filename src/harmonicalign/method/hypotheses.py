@@ -80,8 +80,8 @@ def alternate(problem: PairProblem, start: Start) -> PairAlignment:
         centres = problem.centres(pairing)
         found = problem.judge(problem.rotation_of(pairing)[1])
         share = found.share
-        priority = found.weights * found.energy
-        axes = weighted_axes(problem.sides, centres, found.weights, priority, seed, config)
+        worth = found.weights * found.energy
+        axes = weighted_axes(problem.sides, centres, found.weights, worth, seed, config)
         signals = problem.signals(axes)
         # Ignore the signals when the permutation test is not significant.
         significant = problem.significance.p <= problem.significance.chance
@@ -104,10 +104,10 @@ class Hypothesis(Protocol):
 
 
 def by_signals(
-    problem: PairProblem, centres: Pair, weights: Array, priority: Array, random_state: int = 0
+    problem: PairProblem, centres: Pair, weights: Array, worth: Array, random_state: int = 0
 ) -> tuple[Pair, Pair]:
     """Joint coordinates from the weighted signals alone, and these signals."""
-    axes = weighted_axes(problem.sides, centres, weights, priority, random_state, problem.config)
+    axes = weighted_axes(problem.sides, centres, weights, worth, random_state, problem.config)
     signals = problem.signals(axes)
     return problem.directions(signals), signals
 

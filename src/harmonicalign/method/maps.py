@@ -179,16 +179,16 @@ def ridge_regression(x: Array, y: Array, ridge: float, weights: Array | None = N
     return np.asarray(np.linalg.lstsq(covariance, weighted @ y, rcond=None)[0])
 
 
-def leading_signals(priority: Array, most: int) -> Array:
-    """Numbers of the signals of highest priority, at most so many, in order."""
-    return np.sort(np.argsort(-priority, kind="stable")[:most])
+def leading_signals(worth: Array, most: int) -> Array:
+    """Numbers of the signals of largest worth, at most so many, in order."""
+    return np.sort(np.argsort(-worth, kind="stable")[:most])
 
 
 def weighted_axes(
     sides: Sequence[Side],
     centres: Sequence[Array],
     weights: Array,
-    priority: Array,
+    worth: Array,
     random_state: int = 0,
     config: MethodConfig = DEFAULT,
     factors: Sequence[Array] | None = None,
@@ -203,7 +203,7 @@ def weighted_axes(
         For every dataset, the centre that is subtracted from its signals.
     weights
         Weight of every signal.
-    priority
+    worth
         Priority of every signal: if there are too many signals, those with the largest values are used.
     random_state
         Seed of the principal components.
@@ -213,7 +213,7 @@ def weighted_axes(
         For every dataset, the factors that bring its signals to common units; None if they have them.
     """
     scales = [weights] * len(sides) if factors is None else [weights * f for f in factors]
-    chosen = leading_signals(priority, config.most_signals)
+    chosen = leading_signals(worth, config.most_signals)
     stacked = np.vstack(
         [
             (dense_columns(s.signals, chosen) - c[chosen]) * scale[chosen]

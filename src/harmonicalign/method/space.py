@@ -344,11 +344,11 @@ def _signal_maps(
     config: MethodConfig,
 ) -> tuple[tuple[LinearMap, ...], tuple[LinearMap | None, ...], MethodConfig]:
     """Maps of signals, bridges, and the configuration with the row length that suits them."""
-    priority = found.weights * found.energy
-    if own_columns or not priority.any():
-        maps = weighted_axes(sides, units[0], found.weights, priority, random_state, config, units[1])
+    worth = found.weights * found.energy
+    if own_columns or not worth.any():
+        maps = weighted_axes(sides, units[0], found.weights, worth, random_state, config, units[1])
         return maps, (None,) * len(sides), config
-    read = reading_maps(sides, units[0], found.weights, priority, config)
+    read = reading_maps(sides, units[0], found.weights, worth, config)
     into, bridges = zip(*read, strict=True)
     return into, bridges, replace(config, soft_length=config.modality_length)
 
