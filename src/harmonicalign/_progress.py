@@ -1,4 +1,4 @@
-"""What a long fit tells while it runs: stages, the time each took, and about how much is left."""
+"""Progress of a long fit: its stages, the time each took, and about how much is left."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """What the stages to come will take at the pace of those that have ended; None if nobody can tell."""
+        """Time left at the pace of the stages that have ended; None before the first has ended."""
         spent = sum(cost for _, cost in self._plan[: self._done])
         if not spent:
             return None
@@ -90,9 +90,9 @@ class Progress:
     def stage(self, name: str) -> Iterator[None]:
         """Time one stage."""
         start = time.perf_counter()
-        heard = _listener.get()
-        if heard is not None:
-            heard(name, None)
+        notify = _listener.get()
+        if notify is not None:
+            notify(name, None)
         if self.verbose:
             number = f"[{self._done + 1}/{len(self._plan)}] " if self._plan else ""
             print(f"harmonicalign: {number}{name} …", end="", file=sys.stderr, flush=True)
@@ -102,10 +102,10 @@ class Progress:
             seconds = time.perf_counter() - start
             self.timings[name] = self.timings.get(name, 0.0) + seconds
             self._done += 1
-            left = self.seconds_left
             logger.debug("%s took %.2f s", name, seconds)
-            if heard is not None:
-                heard(name, seconds)
+            if notify is not None:
+                notify(name, seconds)
             if self.verbose:
+                left = self.seconds_left
                 rest = "" if left is None else f", about {left:.0f} s left"
                 print(f" {seconds:.2f} s{rest}", file=sys.stderr, flush=True)

@@ -22,30 +22,20 @@ from harmonicalign._typing import (
     PathLike,
     RandomState,
 )
-from harmonicalign.adapters.distributed.alignment import DistributedAlignment
+from harmonicalign.adapters.distributed import DistributedAlignment, parse_lazy
 from harmonicalign.adapters.distributed.fit import Cluster, fit_distributed
-from harmonicalign.adapters.distributed.inputs import holds_dask, parse_lazy
 from harmonicalign.adapters.storage import Stored, read_alignment, write_alignment
 from harmonicalign.evidence.significance import Significance, false_discovery
+from harmonicalign.fitted import conventions
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.fitted.bare import without_data
-from harmonicalign.fitted.conventions import (
-    attribute,
-    check_container,
-    container_of,
-    exclusive,
-    feature_facts,
-    forget,
-    mention_what_is_not_aligned,
-    method,
-    parse_for,
-    placed_for,
-    wrapper_for,
-)
+from harmonicalign.fitted.conventions import attribute, exclusive, method
 from harmonicalign.fitted.fit import fit_alignment
+from harmonicalign.fitted.given import Given
 from harmonicalign.fitted.parameters import N_LANDMARKS, Parameters
 from harmonicalign.fitted.protocol import AlignedModel
 from harmonicalign.inputs.frames import layout_of
+from harmonicalign.inputs.parse import holds_dask
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import random_state_from
 from harmonicalign.method.config import MethodConfig
@@ -254,35 +244,26 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             With Dask and ``method="paper"``: align in chunks of so many rows instead of by landmarks.
         """
         parameters = Parameters.of(self.get_params(deep=False))
-        forget(self)
-        dask = client is not None or holds_dask(X)
-        if not dask and (landmark_rows is not None or chunk_rows is not None):
-            raise ValueError("landmark_rows and chunk_rows need dask arrays or client=…")
-        named: dict[str, Any] = {
-            "anchors": anchors,
-            "links": links,
-            "signals_given": signals is not None and not isinstance(signals, str),
-            "seed": int(random_state_from(self.random_state).randint(2**31)),
-            "verbose": self.verbose,
-        }
-        if dask:
-            if covariates is not None:
-                raise ValueError("covariates are not used by a fit with Dask; drop them")
+        conventions.forget(self)
+        given = Given(anchors, links, covariates, signals is not None and not isinstance(signals, str))
+        seed = int(random_state_from(self.random_state).randint(2**31))
+        if client is not None or holds_dask(X):
             lazy = parse_lazy(X, batch, signals, corresponding=links is None)
-            mention_what_is_not_aligned(y, batch, len(lazy.keys))
+            conventions.mention_what_is_not_aligned(y, batch, len(lazy.keys))
             cluster = Cluster(client, landmark_rows, chunk_rows)
-            self.fitted_ = fit_distributed(lazy, parameters, cluster, **named)
+            self.fitted_ = fit_distributed(lazy, parameters, cluster, given, seed=seed, verbose=self.verbose)
+        elif landmark_rows is not None or chunk_rows is not None:
+            raise ValueError("landmark_rows and chunk_rows need dask arrays or client=…")
         else:
-            known = links is None, anchors is not None
-            inputs = parse_for(self, X, batch, signals, corresponding=known[0], paired=known[1])
-            mention_what_is_not_aligned(y, batch, len(inputs.keys))
-            self.fitted_ = fit_alignment(inputs, parameters, covariates=covariates, **named)
+            inputs = conventions.parse_for(self, X, batch, signals, given)
+            conventions.mention_what_is_not_aligned(y, batch, len(inputs.keys))
+            self.fitted_ = fit_alignment(inputs, parameters, given, seed=seed, verbose=self.verbose)
         return self
 
     def fit_transform(self, X: Datasets, y: object = None, **fit_params: Any) -> Any:
         """Align datasets as `fit` does and return their aligned coordinates in the form of the input."""
         self.fit(X, y, **fit_params)
-        return self.fitted_.restored(wrapper_for(self))
+        return self.fitted_.restored(conventions.wrapper_for(self))
 
     def transform(
         self, X: Datasets, *, dataset: Hashable = None, batch: Labels | None = None, signals: Any = None
@@ -306,7 +287,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         coordinates
             Rows of the fit keep theirs; others are placed by the fitted maps.
         """
-        return placed_for(self, X, dataset, batch, signals)
+        return conventions.placed_for(self, X, dataset, batch, signals)
 
     def get_feature_names_out(self, input_features: object = None) -> Array:
         """Names of the aligned coordinates: harmonic0, harmonic1, …"""
@@ -316,7 +297,7 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     def set_output(self, *, transform: str | None = None) -> Self:
         """Choose the container of results: "default", "pandas" or "polars"."""
         if transform is not None:
-            self._sklearn_output_config = {"transform": check_container(transform)}
+            self._sklearn_output_config = {"transform": conventions.check_container(transform)}
         return self
 
     model_: AlignedModel = attribute("model")
@@ -370,8 +351,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
             Aligned coordinates of the new rows. The model then includes the dataset; if the call is
             interrupted, it stays as it was.
         """
-        self.fitted_ = grown = self._at_hand().with_dataset(X, key=key, signals=signals)
-        return wrapper_for(self).wrap(grown.embedding[-1], layout_of(X).index)
+        self.fitted_ = grown = conventions.at_hand(self).with_dataset(X, key=key, signals=signals)
+        return conventions.wrapper_for(self).wrap(grown.embedding[-1], layout_of(X).index)
 
     def in_memory(self) -> Self:
         """After a distributed fit: the same model with its landmarks as the datasets, in memory.
@@ -398,11 +379,9 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         Without the data (`with_data`) it places rows and transfers, imputes and denoises what it is given;
         `correct` and `add` raise an error. Such a file is smaller, but not anonymous.
         """
-        fitted, params = self._at_hand(), self.get_params(deep=False)
-        fitted = fitted if with_data else without_data(fitted)
-        if not isinstance(params["random_state"], int | np.integer | None):
-            params["random_state"] = None  # a generator's state has no meaning in another process
-        return write_alignment(path, Stored(params, feature_facts(self), fitted, container_of(self)))
+        fitted = conventions.at_hand(self) if with_data else without_data(conventions.at_hand(self))
+        features, container = conventions.feature_facts(self), conventions.container_of(self)
+        return write_alignment(path, Stored(self.get_params(deep=False), features, fitted, container))
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
@@ -411,11 +390,6 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
         model = cls(**stored.params)
         model.__dict__.update(stored.features, fitted_=stored.fitted)
         return model.set_output(transform=stored.container)
-
-    def _at_hand(self) -> FittedAlignment:
-        """The fitted alignment, refused where its rows are not in memory."""
-        check_is_fitted(self, "fitted_")
-        return self.fitted_.at_hand()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

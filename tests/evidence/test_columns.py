@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from harmonicalign.evidence.columns import other_order, separate_decompositions
 from harmonicalign.evidence.config import EVIDENCE
-from harmonicalign.evidence.relations import relate
+from harmonicalign.evidence.relations import other_order, relate, separate_decompositions
 
 
 def spectra_of(rng, n, loadings):

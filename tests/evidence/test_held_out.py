@@ -7,8 +7,13 @@ import pytest
 from two_sides import side, spectra
 
 from harmonicalign.evidence.config import EVIDENCE
-from harmonicalign.evidence.correspondence import correspondence, learn_rotation
-from harmonicalign.evidence.held_out import _rank_among, _ranks, held_out
+from harmonicalign.evidence.correspondence import (
+    _rank_among,
+    _ranks,
+    correspondence,
+    held_out,
+    learn_rotation,
+)
 from harmonicalign.evidence.significance import false_discovery
 from harmonicalign.paper.bands import bandlimiting_weights
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from harmonicalign.evidence.confidence import predicted_share
 from harmonicalign.evidence.config import EVIDENCE
-from harmonicalign.evidence.doubts import doubts_about_columns, doubts_about_rows
-from harmonicalign.evidence.overlap import predicted_share
 from harmonicalign.evidence.relations import relate
+from harmonicalign.method.verdicts import doubts_about_columns, doubts_about_rows
 
 
 @pytest.fixture

@@ -224,7 +224,10 @@ class EvidenceConfig:
         2, "number of times that confidence is averaged over neighbours inside the method", _ABLATION, (0, 4)
     )
     chance_confidence: float = constant(
-        0.25, "factor on the confidence of rows where no alignment is significant", "as for kinship", (1.0,)
+        0.25,
+        "factor on the confidence of rows where no alignment is significant",
+        "not measured separately",
+        (1.0,),
     )
     reported_smoothing: int = constant(
         4, "the same for the confidence that is reported", "AUC of removed classes: cortex .919, PBMC .988"

@@ -1,7 +1,8 @@
-"""Signals of several datasets that are linked pair by pair: all are told in the features of one of them.
+"""Signals of several datasets that are linked pair by pair, in the features of one of them, the hub.
 
-A feature of that one, the hub, has in another dataset the link-weighted mean of its relatives there. A
-dataset that has links with another one only is told in its features first, and through them in the hub's.
+The value of a feature of the hub in another dataset is the mean of the features linked with it there,
+weighted by the links. A dataset without links to the hub is expressed in the features of one that it is
+linked with, and through them in those of the hub.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Signals from rows known to match, for datasets that share no column.
 
 Every known pair is one thing seen by two datasets, so the components of both describe it. Regression over the
-pairs tells what the components of either dataset say about these descriptions; what is predicted for all rows
+pairs predicts these descriptions from the components of either dataset; what is predicted for all rows
 means the same in both and can be compared. Components that the other side cannot predict shrink to nothing.
 Rows that then are each other's nearest serve as further pairs, with less weight, for another round.
 """
@@ -23,7 +23,7 @@ from harmonicalign.paper.reduction import reduce_rows
 __all__ = ["LEAST_PAIRS", "SignalMap", "signals_from_pairs"]
 
 LEAST_PAIRS = 10
-"""Fewer pairs do not tell how two sets of components are related."""
+"""Fewer pairs are not enough to learn how two sets of components are related."""
 
 _N_COMPONENTS = 15
 _PENALTIES = np.logspace(-3, 3, 13)

@@ -1,7 +1,4 @@
-"""A fitted alignment: immutable, with everything that can be asked of it; `HarmonicAlignment` holds one.
-
-Functions compute; the class remembers what they need.
-"""
+"""A fitted alignment: immutable, with everything that can be asked of it; `HarmonicAlignment` holds one."""
 
 from __future__ import annotations
 
@@ -63,7 +60,7 @@ class FittedAlignment:
     known_confidence
         Confidence of each row, if the data are not kept.
     learned
-        How signals follow from columns, by dataset, where known pairs or several links told.
+        For every dataset the map from columns to signals, where it was learned from known pairs or links.
     """
 
     model: AlignedModel
@@ -147,12 +144,12 @@ class FittedAlignment:
         return signals if self.links is None else signals[:, self.links[i]]
 
     def joint_coordinates(self) -> list[Array]:
-        """Where the rows of every dataset are in the joint space."""
-        return self.model.joint_coordinates()
+        """Where the rows of every dataset are in the joint space: the embedding is that space."""
+        return list(self.embedding)
 
     def support(self) -> list[Array]:
         """Support of every row where it was finally placed, which is what neighbours are drawn from."""
-        return row_confidence(self.joint_coordinates(), random_state=self.seed)
+        return row_confidence(self.embedding, random_state=self.seed)
 
     def transitions(self, order: Sequence[int]) -> Any:
         """Transition matrix of the joint graph, with the given datasets first."""
@@ -169,9 +166,7 @@ class FittedAlignment:
         """The alignment itself: its rows are in memory."""
         return self
 
-    def in_memory(self) -> FittedAlignment:
-        """The alignment itself: its rows are in memory."""
-        return self
+    in_memory = at_hand
 
     def with_signal_names(self, names: list[str] | None) -> FittedAlignment:
         """The same with names of the signals."""
@@ -356,7 +351,7 @@ class FittedAlignment:
         target = 0 if reference is None else self.position(reference)
         given = {"confidence": self.support(), "random_state": self.seed, **options}
         signals = [at_hand(signals) for signals in self.inputs.signals]
-        found = correct(signals, self.joint_coordinates(), target, **given)
+        found = correct(signals, self.embedding, target, **given)
         return Corrected(self.inputs.restore_signals(found.values), self.keys[target])
 
     def denoise(
@@ -374,13 +369,12 @@ class FittedAlignment:
         t
             Diffusion time, a whole number; "auto" chooses it.
         """
-        places = self.joint_coordinates()
         if dataset is None:
             given = over_all_rows(values, self.inputs, self.sizes)
-            transitions = balanced_transitions(places, confidence=self.support())
+            transitions = balanced_transitions(self.embedding, confidence=self.support())
             return given.restored(denoise(given.matrix, transitions, t=t))
         i = self.position(dataset)
-        found = denoise(over_rows_of(i, values, self.inputs), balanced_transitions([places[i]]), t=t)
+        found = denoise(over_rows_of(i, values, self.inputs), balanced_transitions([self.embedding[i]]), t=t)
         layout = layout_of(values)
         return replace(found, values=layout.table(found.values, index=layout.index))
 

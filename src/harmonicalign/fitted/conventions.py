@@ -19,11 +19,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._typing import Array, Datasets, Labels, Matrix
 from harmonicalign.engines.threads import owned
+from harmonicalign.fitted.given import Given
 from harmonicalign.inputs.frames import Layout, layout_of, names_of, part_of
 from harmonicalign.inputs.parse import Inputs, parse
 
 __all__ = [
     "Wrapper",
+    "at_hand",
     "attribute",
     "check_container",
     "container_of",
@@ -75,11 +77,16 @@ def method(function: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[
 
     @wraps(function)
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        check_is_fitted(self, "fitted_")
         with owned():
-            return function(self.fitted_.at_hand(), *args, **kwargs)
+            return function(at_hand(self), *args, **kwargs)
 
     return call
+
+
+def at_hand(estimator: Any) -> Any:
+    """The fitted alignment, refused where its rows are not in memory."""
+    check_is_fitted(estimator, "fitted_")
+    return estimator.fitted_.at_hand()
 
 
 _LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -131,9 +138,7 @@ def parse_for(
     X: Datasets,
     batch: Labels | None,
     signals: Datasets | str | None,
-    *,
-    corresponding: bool,
-    paired: bool = False,
+    given: Given,
 ) -> Inputs:
     """Datasets in one form; the estimator remembers number and names of the columns."""
     if batch is None and (sp.issparse(X) or not isinstance(X, list | tuple | dict)):
@@ -142,7 +147,8 @@ def parse_for(
             raise ValueError("X has a column name more than once; make names unique")
         # One plain matrix: use scikit-learn's checks, messages and feature names.
         validate_data(estimator, X, accept_sparse="csr", dtype=None, ensure_min_samples=3)
-    inputs = parse(X, batch, signals, corresponding=corresponding, paired=paired)
+    paired = given.anchors is not None
+    inputs = parse(X, batch, signals, corresponding=given.links is None, paired=paired)
     widths = {d.shape[1] for d in inputs.datasets}
     if len(widths) == 1:
         estimator.n_features_in_ = widths.pop()
@@ -174,7 +180,7 @@ class Wrapper:
     container
         One of 'default', 'pandas' and 'polars'.
     columns
-        Names of the coordinates.
+        Names of the coordinates; empty where the container has none.
     """
 
     container: str
@@ -202,7 +208,7 @@ def container_of(estimator: Any) -> str | None:
 def wrapper_for(estimator: Any) -> Wrapper:
     """What puts results into the container that `set_output` or scikit-learn's configuration asks for."""
     chosen = container_of(estimator) or sklearn.get_config()["transform_output"]
-    return Wrapper(chosen, list(estimator.get_feature_names_out()))
+    return Wrapper(chosen, [] if chosen == "default" else list(estimator.get_feature_names_out()))
 
 
 @owned()

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from harmonicalign._progress import Progress
-from harmonicalign._typing import Covariates
+from harmonicalign._typing import Array
 from harmonicalign.evidence.hub import signals_from_links
 from harmonicalign.evidence.known import signals_from_pairs
 from harmonicalign.fitted.alignment import FittedAlignment
-from harmonicalign.fitted.parameters import (
-    Parameters,
-    anchor_pairs,
-    balanced_landmarks,
-    links_by_number,
-)
+from harmonicalign.fitted.given import Given, anchor_pairs, balanced_landmarks, links_by_number
+from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.parse import Inputs
 
@@ -26,15 +21,12 @@ __all__ = ["fit_alignment"]
 def fit_alignment(
     inputs: Inputs,
     parameters: Parameters,
+    given: Given,
     *,
-    anchors: Any = None,
-    links: Any = None,
-    covariates: Covariates | None = None,
-    signals_given: bool = False,
     seed: int = 0,
     verbose: bool = False,
 ) -> FittedAlignment:
-    """Align datasets in memory; arguments as in `HarmonicAlignment.fit`, parsed.
+    """Align datasets in memory.
 
     Parameters
     ----------
@@ -42,21 +34,22 @@ def fit_alignment(
         The datasets.
     parameters
         How to align them.
-    anchors, links
-        Rows known to match; weights between signals that differ.
-    covariates
-        Labels of rows whose differences are kept.
-    signals_given
-        Whether the signals were given apart from the datasets.
+    given
+        What else is known.
     seed
         Random seed.
     verbose
         Print each stage and its time.
     """
     method = parameters.method_for(len(inputs.keys))
-    pairs = anchor_pairs(anchors, parameters.method, inputs.keys, [d.shape[0] for d in inputs.datasets])
-    landmarks = balanced_landmarks(covariates, parameters, inputs, seed, paired=anchors is not None)
-    learned = None
+    pairs: dict[tuple[int, int], Array] = {}
+    landmarks = learned = None
+    if given.anchors is not None:
+        sizes = [d.shape[0] for d in inputs.datasets]
+        pairs = anchor_pairs(given.anchors, parameters.method, inputs.keys, sizes)
+    if given.covariates is not None:
+        landmarks = balanced_landmarks(given, parameters, inputs, seed)
+    links = given.links
     if inputs.unshared:
         if parameters.metric != "euclidean":
             raise ValueError(f"metric={parameters.metric!r} needs signals=…: distances have no columns")
@@ -89,6 +82,6 @@ def fit_alignment(
         seed,
         parameters,
         columns,
-        signals_given,
+        given.signals,
         learned=learned,
     )

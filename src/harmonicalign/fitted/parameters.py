@@ -1,27 +1,20 @@
-"""What users ask of a fit, checked: parameters, and rows known to match."""
+"""Parameters of a fit as users give them, checked, and what follows from them."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
-from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._progress import Progress
-from harmonicalign._typing import Array, Covariates
+from harmonicalign._typing import Array
 from harmonicalign.engines.devices import resolve as resolve_device
-from harmonicalign.inputs.covariates import balanced_rows, levels_of
-from harmonicalign.inputs.parse import Inputs, position_of
 from harmonicalign.inputs.settings import FitOptions, Settings, resolve
 from harmonicalign.inputs.validate import check_integer
 from harmonicalign.method import memory
-from harmonicalign.method.anchors import known_pairs
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.fit import add_dataset, fit_refined
 from harmonicalign.method.model import RefinedModel
@@ -31,9 +24,6 @@ __all__ = [
     "N_COMPONENTS",
     "N_LANDMARKS",
     "Parameters",
-    "anchor_pairs",
-    "balanced_landmarks",
-    "links_by_number",
 ]
 
 
@@ -136,30 +126,24 @@ class Parameters:
             )
         return "paper" if n_datasets == 1 else self.method
 
-    @property
-    def width(self) -> int:
-        """Maximum number of aligned coordinates of the default method."""
-        return N_COMPONENTS if isinstance(self.n_components, str) else self.n_components
-
     def settle(
         self, method: str, shapes: Sequence[tuple[int, int]] | Mapping[int, tuple[int, int]]
     ) -> Settings:
         """Values in force for datasets of the given shapes, in order or by their numbers."""
+        n_harmonics = self.n_harmonics
+        if method == "paper" and len(shapes) == 1 and _is(n_harmonics, "auto"):
+            # The diffusion map of one dataset has `n_components` columns, if given.
+            n_harmonics = n_harmonics if _is(self.n_components, "auto") else self.n_components
         return resolve(
             shapes,
             rules=None if method == "paper" else self.rules,
             n_neighbors=self.n_neighbors,
             n_pca=None if self.metric != "euclidean" else self.n_pca,
-            n_harmonics=self._harmonics_for(method, len(shapes)),
+            n_harmonics=n_harmonics,
             n_bands=self.n_bands,
             t=self.t,
             calibrate=self.calibrate,
         )
-
-    def _harmonics_for(self, method: str, n_datasets: int) -> int | str | None:
-        """Harmonics asked for: of one dataset the diffusion map has `n_components` columns, if given."""
-        alone = method == "paper" and n_datasets == 1 and not _is(self.n_components, "auto")
-        return self.n_components if alone and _is(self.n_harmonics, "auto") else self.n_harmonics
 
     def kernel(self, method: str) -> dict[str, Any]:
         """Options of `harmonicalign.kernel_graph`."""
@@ -203,11 +187,13 @@ class Parameters:
         progress: Progress,
     ) -> Callable[[list[Any], list[Any]], PaperModel | RefinedModel]:
         """The fit as a function of datasets and signals alone, which can be sent to a worker."""
-        device, kernel = resolve_device(self.device), self.kernel(method)
+        device = "cpu" if _is(self.device, "cpu") else resolve_device(self.device)
+        kernel = self.kernel(method)
+        width = N_COMPONENTS if isinstance(self.n_components, str) else self.n_components
         common: dict[str, Any] = {
             "names": [f"dataset {key!r}" for key in keys],
             "options": FitOptions(
-                settings, kernel, self.first_band, seed, device, self.width, landmarks=landmarks
+                settings, kernel, self.first_band, seed, device, width, landmarks=landmarks
             ),
             "progress": progress,
         }
@@ -240,127 +226,6 @@ class Parameters:
         """
         options = FitOptions(settings, self.kernel("refined"), self.first_band, seed)
         return add_dataset(model, *known, *new, options, n_landmarks=self.n_landmarks)
-
-
-def anchor_pairs(
-    anchors: Any, method: str, keys: list[Any], sizes: Sequence[int]
-) -> dict[tuple[int, int], Array]:
-    """Rows known to match by numbers of datasets, checked; refused where they would not be used.
-
-    Parameters
-    ----------
-    anchors
-        As users give them.
-    method
-        The method that was asked for.
-    keys, sizes
-        Names and numbers of rows of the datasets.
-    """
-    if anchors is None:
-        return {}
-    if method == "paper":
-        raise ValueError(
-            "anchors serve method='refined' and are not used by method='paper'; drop anchors, or use "
-            "method='refined'"
-        )
-    if len(keys) == 1:
-        raise ValueError("anchors join rows of two datasets, but there is one; drop them")
-    if not isinstance(anchors, dict):
-        if len(keys) != 2:
-            raise ValueError("anchors for more than two datasets must be a dict: {(dataset, dataset): pairs}")
-        anchors = {(keys[0], keys[1]): anchors}
-    out: dict[tuple[int, int], Array] = {}
-    for pair, pairs in anchors.items():
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise ValueError(f"anchors has the key {pair!r}; expected two datasets, (dataset, dataset)")
-        i, j = (position_of(key, keys, "anchors") for key in pair)
-        if i == j:
-            raise ValueError(f"anchors has the key {pair!r}; expected two datasets, (dataset, dataset)")
-        known_pairs(pairs, sizes[i], sizes[j])
-        rows = np.asarray(pairs)
-        if (j, i) in out:
-            i, j, rows = j, i, rows[:, ::-1]
-        out[i, j] = np.vstack([out[i, j], rows]) if (i, j) in out else rows
-    _mention_contradictions(out, keys, sizes)
-    return out
-
-
-def _mention_contradictions(
-    anchors: dict[tuple[int, int], Array], keys: Sequence[Any], sizes: Sequence[int]
-) -> None:
-    """Warn if known pairs say, one after another, that two rows of one dataset are the same."""
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    pairs = [rows + starts[[i, j]] for (i, j), rows in anchors.items() if len(rows)]
-    if not pairs:
-        return
-    x, y = np.vstack(pairs).T
-    graph = sp.csr_matrix((np.ones(len(x)), (x, y)), shape=(starts[-1],) * 2)
-    rows = np.unique(np.concatenate([x, y]))
-    group = connected_components(graph, directed=False)[1][rows]
-    dataset = np.searchsorted(starts, rows, side="right") - 1
-    claims = group * len(keys) + dataset
-    _, first, number, counts = np.unique(claims, return_index=True, return_inverse=True, return_counts=True)
-    if (counts > 1).any():
-        which = int(np.argmax(counts > 1))
-        same, i = rows[number == which][:3], dataset[first[which]]
-        warnings.warn(
-            f"anchors contradict each other: they join rows {', '.join(map(str, same - starts[i]))} of "
-            f"dataset {keys[i]!r} through the same rows of other datasets, and so for "
-            f"{int((counts > 1).sum())} group(s) of rows. Each row is drawn towards all of its partners; if "
-            "that is not meant, give every row one partner",
-            AlignmentWarning,
-            stacklevel=2,
-        )
-
-
-def balanced_landmarks(
-    covariates: Covariates | None, parameters: Parameters, inputs: Inputs, seed: int, *, paired: bool
-) -> list[Array] | None:
-    """Rows that hold the levels of a covariate in equal shares; refused where they would not be used.
-
-    Parameters
-    ----------
-    covariates
-        As users give them, or None.
-    parameters
-        How to align.
-    inputs
-        The datasets.
-    seed
-        Random seed.
-    paired
-        Whether rows are known to match.
-    """
-    if covariates is None:
-        return None
-    if parameters.method == "paper":
-        raise ValueError("covariates serve method='refined' and are not used by method='paper'; drop one")
-    if paired:
-        raise ValueError("covariates choose the rows that are compared, and so do anchors; drop one of them")
-    if len(inputs.keys) == 1:
-        raise ValueError("covariates keep differences within several datasets, but there is one; drop them")
-    return balanced_rows(levels_of(covariates, inputs), parameters.n_landmarks, seed, inputs.keys)
-
-
-def links_by_number(links: Mapping[Any, Any], keys: list[Any]) -> dict[tuple[int, int], Any]:
-    """Links by numbers of datasets.
-
-    Parameters
-    ----------
-    links
-        By pair of names, as users give them.
-    keys
-        Names of the datasets.
-    """
-    out: dict[tuple[int, int], Any] = {}
-    for pair, matrix in links.items():
-        if not isinstance(pair, tuple) or len(pair) != 2 or pair[0] == pair[1]:
-            raise ValueError(f"links has the key {pair!r}; expected two datasets, (dataset, dataset)")
-        i, j = (position_of(key, keys, "links") for key in pair)
-        if (j, i) in out:
-            raise ValueError(f"links names the datasets {pair[0]!r} and {pair[1]!r} twice; give one matrix")
-        out[i, j] = matrix
-    return out
 
 
 def _is(value: Any, word: str) -> bool:

@@ -57,14 +57,8 @@ class AlignedModel(Protocol):
     def coordinates(self) -> list[Array]:
         """Aligned coordinates of every dataset's rows."""
 
-    def joint_coordinates(self) -> list[Array]:
-        """Where the rows of every dataset are in the joint space."""
-
     def place(self, i: int, rows: Any, signals: Any) -> Array:
         """Aligned coordinates of rows of dataset i."""
-
-    def place_jointly(self, i: int, rows: Any, signals: Any) -> Array:
-        """Joint coordinates of rows of dataset i."""
 
     def joint_geometry(self, seed: int) -> Joint:
         """Graph and harmonics over the joint coordinates of all datasets."""

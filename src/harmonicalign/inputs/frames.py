@@ -16,7 +16,17 @@ import scipy.sparse as sp
 from harmonicalign._exceptions import NotNumbersError
 from harmonicalign._typing import Array, Matrix
 
-__all__ = ["Layout", "Named", "check_row_labels", "layout_of", "names_of", "numbers_of", "opened", "part_of"]
+__all__ = [
+    "Layout",
+    "Named",
+    "check_row_labels",
+    "is_dask",
+    "layout_of",
+    "names_of",
+    "numbers_of",
+    "opened",
+    "part_of",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +107,11 @@ class Layout:
         return replace(self, labels=None, index=None if index is None or index.dtype.kind in "Mm" else index)
 
 
+def is_dask(x: Any) -> bool:
+    """Whether `x` is a dask collection; does not import dask."""
+    return type(x).__module__.split(".")[0] == "dask"
+
+
 def opened(x: Any) -> Any:
     """A table of a known library for a table of any other; everything else stays as it is."""
     if isinstance(x, np.ndarray | list | tuple | Named) or sp.issparse(x):
@@ -151,7 +166,7 @@ def part_of(x: Any, *, rows: Array | None = None, columns: Sequence[int] | None 
     if library == "pyarrow":
         x = x if rows is None else x.take(np.asarray(rows))
         return x if columns is None else x.select(list(columns))
-    # Masked arrays stay masked, so that what is missing can be told.
+    # Masked arrays stay masked, so that missing values can be found.
     matrix = x.tocsr() if sp.issparse(x) else np.asanyarray(x)
     matrix = matrix if rows is None else matrix[rows]
     return matrix if columns is None else matrix[:, list(columns)]

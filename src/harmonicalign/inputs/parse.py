@@ -11,13 +11,13 @@ import scipy.sparse as sp
 
 from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, Datasets, Labels, Matrix, MatrixLike
-from harmonicalign.inputs.frames import Layout, check_row_labels, layout_of, opened, part_of
+from harmonicalign.inputs.frames import Layout, check_row_labels, is_dask, layout_of, opened, part_of
 from harmonicalign.inputs.labels import batch_codes, is_missing
 from harmonicalign.inputs.names import columns_like, match_by_name, refuse_unnamed
 from harmonicalign.inputs.rows import AbsentRows
 from harmonicalign.inputs.validate import check_data
 
-__all__ = ["Inputs", "new_key", "parse", "position_of"]
+__all__ = ["Inputs", "holds_dask", "new_key", "parse", "position_of"]
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def parse(
     unshared = learned or (paired and corresponding and not given and _share_no_column(layouts, datasets))
     corresponding = corresponding and not unshared
     signal_names = None
-    if corresponding:
+    if corresponding and any(layout.names is not None for layout in signal_layouts):
         shared, signal_names = match_by_name(shared, signal_layouts, keys, name)
     checked = (
         [check_data(f"signals of {key!r}", s) for key, s in zip(keys, shared, strict=True)]
@@ -229,6 +229,12 @@ def parse(
     return Inputs(
         form, keys, rows, datasets, checked, signal_names, containers, layouts, signal_layouts, unshared
     )
+
+
+def holds_dask(x: Any) -> bool:
+    """Whether `x` is a dask array, or a list or dict with one; does not import dask."""
+    members = x.values() if isinstance(x, Mapping) else x if isinstance(x, list | tuple) else [x]
+    return any(map(is_dask, members))
 
 
 def position_of(dataset: object, keys: Sequence[Hashable], name: str = "dataset") -> int:
@@ -287,11 +293,11 @@ def _split(
             )
         if len(x) == 0:
             raise ValueError(f"{name} holds no dataset; give at least one")
-        keys = list(x) if isinstance(x, Mapping) else list(range(len(x)))
-        if any(is_missing(key) for key in keys):
+        if not isinstance(x, Mapping):
+            return "list", list(range(len(x))), [], [opened(d) for d in x]
+        if any(is_missing(key) for key in x):
             raise ValueError(f"{name} has a dataset whose key is None or NaN; give every one a name")
-        datasets = [opened(d) for d in (x.values() if isinstance(x, Mapping) else x)]
-        return "dict" if isinstance(x, Mapping) else "list", keys, [], datasets
+        return "dict", list(x), [], [opened(d) for d in x.values()]
     if batch is None:
         return "single", [0], [], [opened(x)]
     x = opened(x)

@@ -30,7 +30,7 @@ class Settings:
     reasons: dict[str, str] = field(default_factory=dict)
 
     def joined_by(self, new: Settings) -> Settings:
-        """The same with those of one dataset more, which has no say in what holds for all."""
+        """The same with those of one dataset more; what holds for all datasets stays as it is."""
         return replace(
             self,
             n_neighbors=[*self.n_neighbors, *new.n_neighbors],

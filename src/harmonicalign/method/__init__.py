@@ -7,9 +7,8 @@ It uses the stages of `paper` and decides by `evidence`. All its constants are i
 >>> from harmonicalign.method import joint_space, embed  # after the pairs: common space, embedding
 """
 
-from harmonicalign.method.alternate import Start, alternate
 from harmonicalign.method.anchors import mutual_neighbours
-from harmonicalign.method.choose import align_pair, choose, solve
+from harmonicalign.method.choose import align_pair, choose, solve, turned_if_better
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.embed import Embedding, embed
 from harmonicalign.method.fit import add_dataset, fit_refined
@@ -20,6 +19,8 @@ from harmonicalign.method.hypotheses import (
     FromRelations,
     Hypothesis,
     Offset,
+    Start,
+    alternate,
 )
 from harmonicalign.method.maps import LinearMap, Side
 from harmonicalign.method.model import RefinedModel
@@ -27,7 +28,6 @@ from harmonicalign.method.problem import PairAlignment, PairProblem
 from harmonicalign.method.shifts import LocalShift, local_shifts
 from harmonicalign.method.space import JointSpace, joint_space
 from harmonicalign.method.tangents import project
-from harmonicalign.method.turn import turned_if_better
 
 __all__ = [
     "DEFAULT",

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from harmonicalign.engines.threads import in_threads
+from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.relations import column_variances
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.hypotheses import (
@@ -20,13 +21,13 @@ from harmonicalign.method.hypotheses import (
     Hypothesis,
     Offset,
 )
-from harmonicalign.method.maps import Side
+from harmonicalign.method.maps import Side, turn
 from harmonicalign.method.modality import met_in_readings
 from harmonicalign.method.problem import PairAlignment, PairProblem
-from harmonicalign.method.turn import turned_if_better
+from harmonicalign.method.space import joint_space
 from harmonicalign.method.units import rescaled_if_better
 
-__all__ = ["align_pair", "choose", "solve"]
+__all__ = ["align_pair", "choose", "solve", "turned_if_better"]
 
 
 def align_pair(
@@ -54,23 +55,21 @@ def solve(problem: PairProblem) -> PairAlignment:
     An offset is tried first, by itself and with a unit of every column. If its confidence is so high that no
     other run could be preferred, it is the only one, unless the configuration has further hypotheses.
     Otherwise runs start from the harmonics and from the relations between features. The chosen alignment is
-    turned if that improves it much.
+    turned if that improves it much; where the signals are not the own columns, its anchors are found anew in
+    readings.
     """
-    if problem.known is not None:
-        return _finished(problem, FromAnchors().run(problem))
     config = problem.config
-    simple = [rescaled_if_better(problem, run) for run in run_all(problem, [Offset()])]
-    learned: list[PairAlignment] = []
-    if config.hypotheses or not any(run.support >= config.enough_support for run in simple):
-        learned = run_all(problem, [FromHarmonics(), FromRelations(), *config.hypotheses])
-    best = choose(problem, learned, simple)
-    tried = [*learned, *simple, *([best] if best.start == "as is" else [])]
-    best = replace(best, history=tuple(step for run in tried for step in run.history))
-    return _finished(problem, best)
-
-
-def _finished(problem: PairProblem, best: PairAlignment) -> PairAlignment:
-    """The chosen run, turned if that is better, or with readings where signals are not the own columns."""
+    if problem.known is not None:
+        best = FromAnchors().run(problem)
+    else:
+        simple = [rescaled_if_better(problem, run) for run in run_all(problem, [Offset()])]
+        learned: list[PairAlignment] = []
+        supported = max([run.support for run in simple], default=-np.inf)
+        if config.hypotheses or supported < config.enough_support:
+            learned = run_all(problem, [FromHarmonics(), FromRelations(), *config.hypotheses])
+        best = choose(problem, learned, simple)
+        tried = [*learned, *simple, *([best] if best.start == "as is" else [])]
+        best = replace(best, history=tuple(step for run in tried for step in run.history))
     return turned_if_better(problem, best) if problem.own_columns else met_in_readings(problem, best)
 
 
@@ -107,3 +106,36 @@ def _columns_look_alike(problem: PairProblem) -> bool:
     if any(np.ptp(s) == 0 for s in spread):
         return False
     return float(stats.spearmanr(*spread).statistic) > problem.config.alike_spreads
+
+
+def turned_if_better(problem: PairProblem, found: PairAlignment) -> PairAlignment:
+    r"""The alignment, marked as turned if a turn of its common space raises the score enough.
+
+    Images of two cameras, or two ranges of views of the same objects, share all pixels, and yet no offset
+    brings them together. A rotation of the coordinates can. It follows from anchors Π like the maps of
+    components, but there is reason to believe that none is needed, so the covariance of the dataset itself
+    counts beside the anchors,
+
+    .. math:: X^T Π Y + τ \, Y^T Y,
+
+    and the polar factor stays near the identity unless the anchors say otherwise. Free rotations can also
+    bring together what differs, such as classes that only one dataset has. So a turn is tried only if most
+    rows of both datasets miss the other one, and accepted only if it raises the score of the pair by a large
+    factor. Where the signals are not the columns of the datasets themselves, components differ anyway, and no
+    turn is tried.
+    """
+    config = problem.config
+    met = found.support >= config.enough_support
+    if met or problem.significance.by_chance or not problem.own_columns:
+        return found
+    space = joint_space(
+        problem.sides, [-1, 0], [0, 1], {1: found}, problem.random_state, config=config, shifted=False
+    )
+    x, y = (space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(problem.sides))
+    confidence = row_confidence((x, y), random_state=problem.random_state, config=config)
+    if max(float(np.median(c)) for c in confidence) >= config.turn_support:
+        return found
+    score = problem.worth_of((x, turn(x, y, config).apply(y)))
+    step = {"start": found.start, "step": "turn", "objective": score}
+    accepted = score > config.turn_gain * problem.worth_of((x, y))
+    return replace(found, turned=accepted, history=(*found.history, step))

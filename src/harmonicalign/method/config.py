@@ -21,6 +21,7 @@ __all__ = ["DEFAULT", "MethodConfig"]
 
 _ABLATION = "benchmarks/ablation.py"
 _COST = "a bound on cost, not tuned"
+_MEMORY = "a bound on memory; it changes no result"
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,9 @@ class MethodConfig(EvidenceConfig):
     # Many datasets.
     n_parents: int = constant(
         3, "number of datasets tried as the parent of one whose features do not correspond", _COST, (1,)
+    )
+    numbers_at_once: int = constant(
+        2**26, "few datasets are described one by one if one of them stores more numbers", _MEMORY
     )
     many_permutations: int = constant(
         24,

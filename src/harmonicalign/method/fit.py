@@ -19,12 +19,12 @@ from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.rows import same_columns
 from harmonicalign.inputs.settings import FitOptions
 from harmonicalign.method.anchors import known_pairs
-from harmonicalign.method.choose import align_pair
+from harmonicalign.method.choose import solve
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.embed import embed
 from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
-from harmonicalign.method.problem import PairAlignment
+from harmonicalign.method.problem import PairAlignment, PairProblem
 from harmonicalign.method.space import JointSpace, joint_space, pooled_correspondence
 from harmonicalign.method.verdicts import all_doubts, doubts, judged, warn
 from harmonicalign.paper.graph import kernel_graph
@@ -36,8 +36,7 @@ __all__ = ["add_dataset", "fit_refined"]
 Anchors = Mapping[tuple[int, int], Any]
 T = TypeVar("T")
 
-_LARGE = 2**26
-"""Of datasets with more numbers than this one after the other is described, if they are few."""
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 @owned()
@@ -73,14 +72,16 @@ def fit_refined(
     """
     sizes, seed = [d.shape[0] for d in datasets], options.seed
     progress.expect(fit_plan(sizes, len(sizes) - 1, n_landmarks))
-    anchors = _affordable(anchors, sizes, n_landmarks, seed)
+    if anchors:
+        anchors = _affordable(anchors, sizes, n_landmarks, seed)
 
     def describe(i: int) -> tuple[Reduction, Array, Array, Side]:
-        must = _anchored_rows(anchors, i)
+        must = _anchored_rows(anchors, i) if anchors else _NO_ROWS
         return _describe(datasets[i], signals[i], i, options, n_landmarks, must, names[i])
 
     # Copies of large matrices must not be made of several at once.
-    small = len(sizes) > FEW_DATASETS or max(_numbers_in(d) for d in datasets) <= _LARGE
+    stored = [d.nnz if sp.issparse(d) else d.size for d in datasets]
+    small = len(sizes) > FEW_DATASETS or max(stored) <= config.numbers_at_once
     with warnings.catch_warnings():
         # Separate clusters are common in real data, and this method can handle them.
         warnings.simplefilter("ignore", DisconnectedGraphWarning)
@@ -153,11 +154,10 @@ def add_dataset(
     """
     config, seed, number = model.config, options.seed, len(datasets)
     options = replace(options, own_columns=same_columns(new, new_signals))
-    nothing = np.empty(0, dtype=np.int64)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisconnectedGraphWarning)
         reduction, components, chosen, side = _describe(
-            new, new_signals, 0, options, n_landmarks, nothing, "the new dataset"
+            new, new_signals, 0, options, n_landmarks, _NO_ROWS, "the new dataset"
         )
     by_size = sorted(range(number), key=lambda i: -datasets[i].shape[0])
     sides = {
@@ -221,11 +221,6 @@ def _describe(
     return reduction, components, chosen, Side(components[chosen], shown, found)
 
 
-def _numbers_in(data: Matrix) -> int:
-    """How many numbers a matrix stores."""
-    return int(data.nnz) if sp.issparse(data) else int(np.prod(data.shape))
-
-
 def _affordable(anchors: Anchors, sizes: Sequence[int], n_landmarks: int, seed: int) -> Anchors:
     """Known pairs whose rows can all be landmarks: of too many a random sample.
 
@@ -245,7 +240,7 @@ def _affordable(anchors: Anchors, sizes: Sequence[int], n_landmarks: int, seed: 
 def _anchored_rows(anchors: Anchors, i: int) -> Array:
     """Rows of dataset i that have a known pair."""
     rows = [np.asarray(pairs)[:, pair.index(i)] for pair, pairs in anchors.items() if i in pair]
-    return np.unique(np.concatenate(rows)) if rows else np.empty(0, dtype=np.int64)
+    return np.unique(np.concatenate(rows)) if rows else _NO_ROWS
 
 
 def _landmarks(n: int, most: int, must: Array, rng: np.random.Generator) -> Array:
@@ -260,15 +255,17 @@ def _landmarks(n: int, most: int, must: Array, rng: np.random.Generator) -> Arra
 
 def _align(x: Side, y: Side, known: Any, options: FitOptions, config: MethodConfig) -> PairAlignment:
     """Alignment of a pair, with the bands and seed of the user."""
-    return align_pair(
-        x,
-        y,
-        config,
-        known=known,
-        own_columns=options.own_columns,
-        n_bands=options.settings.n_bands,
-        first_band=options.first_band,
-        random_state=options.seed,
+    return solve(
+        PairProblem(
+            x,
+            y,
+            config,
+            known=known,
+            own_columns=options.own_columns,
+            n_bands=options.settings.n_bands,
+            first_band=options.first_band,
+            random_state=options.seed,
+        )
     )
 
 
@@ -304,7 +301,7 @@ def _align_with_parents(
 
     def with_parent(position: int) -> tuple[int, PairAlignment]:
         i = order[position]
-        known = {j: _known(anchors, j, i, landmarks) for j in order[:position]}
+        known = {j: _known(anchors, j, i, landmarks) if anchors else None for j in order[:position]}
         candidates = sorted(known, key=lambda j: known[j] is None)[: config.n_parents]
         return _best_parent(candidates, lambda j: _align(sides[j], sides[i], known[j], options, config))
 

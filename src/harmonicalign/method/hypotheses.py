@@ -1,20 +1,20 @@
-"""Hypotheses about a pair of datasets: each is a small object that starts a run.
+"""Hypotheses about a pair of datasets, each a small object that starts a run; and the solver that runs.
 
 Simplest first: no alignment is needed; the columns correspond up to an offset; some columns correspond, and
 which ones is learned from a start by the harmonics or by the relations between features. A new hypothesis is
-an object with a `name` and a method `run(problem)`; most only define a start for `alternate`.
+an object with a `name` and a method `run(problem)`; most only define a start for the solver, `alternate`,
+which updates anchors, map and weights in turn for a fixed number of rounds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from harmonicalign._typing import Array, Pair
 from harmonicalign.engines.rows import unit_rows
-from harmonicalign.method.alternate import Start, alternate
 from harmonicalign.method.anchors import find_anchors
 from harmonicalign.method.maps import component_maps, weighted_axes
 from harmonicalign.method.problem import PairAlignment, PairProblem
@@ -26,8 +26,70 @@ __all__ = [
     "FromRelations",
     "Hypothesis",
     "Offset",
+    "Start",
+    "alternate",
     "by_signals",
 ]
+
+
+@dataclass(frozen=True)
+class Start:
+    """The start of a run.
+
+    Attributes
+    ----------
+    name
+        The hypothesis.
+    joint
+        Joint coordinates of both datasets, in which the first anchors are found.
+    signals
+        Weighted signals of both datasets for the first round, or None.
+    history
+        Records of earlier steps.
+    """
+
+    name: str
+    joint: Pair
+    signals: Pair | None = None
+    history: tuple[dict[str, Any], ...] = ()
+
+
+def alternate(problem: PairProblem, start: Start) -> PairAlignment:
+    """Alternate from a start.
+
+    In each round, mutual neighbours become anchors, anchors determine a map of the principal components, and
+    the map gives new joint coordinates, repeatedly. Then the rotation that follows from the anchors gives new
+    feature weights, a new share, and new weighted signals.
+
+    Parameters
+    ----------
+    problem
+        The two datasets.
+    start
+        The start of the run.
+    """
+    config, seed = problem.config, problem.random_state
+    joint, signals, share = start.joint, start.signals, 1.0
+    evidence: Pair | None = None
+    history = list(start.history)
+    for number in range(config.n_rounds):
+        for _ in range(config.n_steps):
+            pairing = find_anchors(*joint, config, known=problem.known)
+            maps = component_maps(problem.sides, pairing, evidence, config)
+            joint = problem.joint(maps, signals, share)
+        centres = problem.centres(pairing)
+        found = problem.judge(problem.rotation_of(pairing)[1])
+        share = found.share
+        worth = found.weights * found.energy
+        axes = weighted_axes(problem.sides, centres, found.weights, worth, seed, config)
+        signals = problem.signals(axes)
+        # Ignore the signals when the permutation test is not significant.
+        significant = problem.significance.p <= problem.significance.chance
+        evidence = signals if significant and number < config.signal_rounds else None
+        maps = component_maps(problem.sides, pairing, evidence, config)
+        joint = problem.joint(maps, signals, share)
+        history.append({"start": start.name, "step": "round", "objective": found.agreement})
+    return problem.outcome(start.name, pairing, maps, joint, centres, history=history)
 
 
 class Hypothesis(Protocol):
@@ -48,13 +110,6 @@ def by_signals(
     axes = weighted_axes(problem.sides, centres, weights, worth, random_state, problem.config)
     signals = problem.signals(axes)
     return problem.directions(signals), signals
-
-
-def _middle(problem: PairProblem) -> Pair:
-    """The mean of both datasets' means, for both datasets: only the common mean is subtracted."""
-    mean_x, mean_y = problem.means()
-    middle = (mean_x + mean_y) / 2
-    return middle, middle
 
 
 def _first_steps(problem: PairProblem, name: str) -> tuple[dict[str, object], ...]:
@@ -117,7 +172,10 @@ class Offset:
     def run(self, problem: PairProblem) -> PairAlignment:
         """Alternate between anchors on the signals and centres over the anchors."""
         config, weights = problem.config, problem.weights
-        centres, everything = _middle(problem), np.ones(len(weights))
+        mean_x, mean_y = problem.means()
+        # Both datasets are centred on one point, so that an offset stays until anchors say otherwise.
+        middle = (mean_x + mean_y) / 2
+        centres, everything = (middle, middle), np.ones(len(weights))
         for _ in range(config.n_steps + 1 if self.moves else 1):
             joint, _ = by_signals(problem, centres, everything, weights, problem.random_state)
             pairing = find_anchors(*joint, config)

@@ -134,7 +134,7 @@ def component_maps(
 def turn(x: Array, y: Array, config: MethodConfig) -> LinearMap:
     """Rotation and shift of the rows of y towards x, in a space in which they are comparable.
 
-    See `harmonicalign.method.turn`. Anchors and rotation improve each other for as many steps as the
+    See `harmonicalign.method.choose`. Anchors and rotation improve each other for as many steps as the
     alternation has.
     """
     total = LinearMap(np.eye(y.shape[1]), np.zeros(y.shape[1]))

@@ -101,17 +101,9 @@ class RefinedModel:
         """Embedding of every dataset."""
         return [*self.embedding.split(), *self.added]
 
-    def joint_coordinates(self) -> list[Array]:
-        """The embedding: it is the joint space."""
-        return self.coordinates()
-
     def place(self, i: int, rows: Any, signals: Any) -> Array:
         """Embedding of rows of dataset i: its maps and shift, then their place among the fitted rows."""
         return self.embedding.place(self.space.place(i, self.reductions[i].apply(rows), signals))
-
-    def place_jointly(self, i: int, rows: Any, signals: Any) -> Array:
-        """The same: the embedding is the joint space."""
-        return self.place(i, rows, signals)
 
     def place_rigidly(self, i: int, rows: Any, signals: Any) -> Array:
         """Coordinates of rows of dataset i in the common space before local shifts."""

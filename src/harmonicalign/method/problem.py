@@ -61,7 +61,7 @@ class PairAlignment:
     history
         One record per step: the hypothesis, the step, and the objective after it.
     turned
-        Whether the common space is turned for this pair (`harmonicalign.method.turn`).
+        Whether the common space is turned for this pair (`harmonicalign.method.choose`).
     factors
         Factors that bring the signals of the second dataset to the units of the first
         (`harmonicalign.method.units`); None if they have the same.

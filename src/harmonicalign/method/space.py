@@ -57,7 +57,7 @@ class JointSpace:
         signals are not the own columns, their place is taken by readings (`harmonicalign.method.modality`),
         and both count the same.
     turns
-        For every dataset a turn of its rows towards its parent (`harmonicalign.method.turn`), or None.
+        For every dataset a turn of its rows towards its parent (`harmonicalign.method.choose`), or None.
     axes
         From components and signals side by side to the common space.
     shifts
@@ -126,12 +126,12 @@ class JointSpace:
         the missing part is predicted from its components by a regression over the anchors.
         """
         number, signals = len(self.parents), self.signal_maps[parent]
-        trust = found.correspondence.weights
+        weights = found.correspondence.weights
         factors = 1.0 if found.factors is None else found.factors
-        matrix = (trust * factors)[:, None] * signals.matrix
+        matrix = (weights * factors)[:, None] * signals.matrix
         own = LinearMap(matrix, found.centres[0] @ signals.matrix + signals.shift - found.centres[1] @ matrix)
         bridge = None
-        if trust.min() < 1 or self.bridges[parent] is not None:
+        if weights.min() < 1 or self.bridges[parent] is not None:
             wanted = signals.apply(parent_side.signals)
             wanted = _with_bridge(wanted, self.bridges[parent], parent_side.components)
             bridge = _bridge(side.components, own.apply(side.signals), wanted, found.pairing, self.config)
@@ -217,7 +217,7 @@ def joint_space(
     )
     into_root, units = _along_tree(sides, parents, order, pairs)
     into_signals, bridges, config = _signal_maps(sides, units, found, random_state, own_columns, config)
-    told = [
+    in_signals = [
         _with_bridge(m.apply(s.signals), b, s.components)
         for m, b, s in zip(into_signals, bridges, sides, strict=True)
     ]
@@ -227,9 +227,9 @@ def joint_space(
         signal_maps=into_signals,
         lengths=(
             typical_length([m.apply(s.components) for m, s in zip(into_root, sides, strict=True)]),
-            typical_length(told),
+            typical_length(in_signals),
         ),
-        balance=_balance(found.share, own_columns, config),
+        balance=float(found.share**config.balance_power) if own_columns else config.modality_balance,
         turns=(None,) * len(sides),
         axes=None,
         shifts=(),
@@ -360,13 +360,6 @@ def _signal_maps(
 def _with_bridge(signals: Any, bridge: LinearMap | None, components: Array, device: Any = None) -> Any:
     """Mapped signals, and what the components add to them."""
     return signals if bridge is None else signals + bridge.apply(components, device)
-
-
-def _balance(share: float, own_columns: bool, config: MethodConfig) -> float:
-    """Balance of signals and components; see `JointSpace`."""
-    if not own_columns:
-        return config.modality_balance
-    return float(share**config.balance_power)
 
 
 def _bridge(components: Array, mapped: Array, wanted: Array, pairing: Any, config: MethodConfig) -> LinearMap:

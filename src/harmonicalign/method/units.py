@@ -43,7 +43,7 @@ def rescaled_if_better(problem: PairProblem, found: PairAlignment) -> PairAlignm
         Their alignment by an offset.
     """
     config = problem.config
-    # Of few columns nothing could tell whether their units are other ones.
+    # With few columns there is no test by which other units could be recognised.
     if not (problem.own_columns and problem.significance.tested) or "units" in config.left_out:
         return found
     pairing, same = found.pairing, np.ones(len(problem.weights))

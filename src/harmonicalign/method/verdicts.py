@@ -1,26 +1,28 @@
-"""What is claimed of an aligned pair: features judged without their own help, and doubts."""
+"""What is reported about an aligned pair: scores of held-out features, its test, and reasons for doubt."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._progress import FEW_DATASETS
 from harmonicalign._typing import Array
 from harmonicalign.engines.threads import in_threads
-from harmonicalign.evidence.doubts import doubts_about_columns, doubts_about_rows
+from harmonicalign.evidence.confidence import predicted_share
+from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
+from harmonicalign.evidence.correspondence import held_out
 from harmonicalign.evidence.geometric import untested_if_geometric
-from harmonicalign.evidence.held_out import held_out
-from harmonicalign.evidence.relations import relate
-from harmonicalign.evidence.significance import Significance
+from harmonicalign.evidence.relations import Relations, other_order, relate, separate_decompositions
+from harmonicalign.evidence.significance import Significance, false_discovery
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.maps import Side
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.space import JointSpace
 
-__all__ = ["all_doubts", "doubts", "judged", "warn"]
+__all__ = ["all_doubts", "doubts", "doubts_about_columns", "doubts_about_rows", "judged", "warn"]
 
 
 def judged(
@@ -30,7 +32,7 @@ def judged(
     random_state: int = 0,
     config: MethodConfig = DEFAULT,
 ) -> PairAlignment:
-    """The alignment with what is claimed of it: scores and p-values of held-out features, and its test.
+    """The alignment with what is reported about it: scores and p-values of held-out features, and its test.
 
     Parameters
     ----------
@@ -70,7 +72,7 @@ def doubts(
     coordinates: Sequence[Array] | None = None,
     config: MethodConfig = DEFAULT,
 ) -> list[str]:
-    """What should make users doubt the alignment of a pair, in words.
+    """Reasons to doubt the alignment of a pair, as sentences for users.
 
     Parameters
     ----------
@@ -95,6 +97,64 @@ def doubts(
     return said
 
 
+def doubts_about_columns(
+    names: tuple[str, str],
+    signals: Sequence[Any],
+    relations: Relations,
+    p_values: Array,
+    config: EvidenceConfig = EVIDENCE,
+) -> list[str]:
+    """What is suspicious about the columns of two datasets' signals.
+
+    Parameters
+    ----------
+    names
+        Names of the datasets.
+    signals
+        Their signals.
+    relations
+        Relations between their features.
+    p_values
+        p-values of features that were held out.
+    config
+        Bounds.
+    """
+    one, other = names
+    said, agreeing = [], float(false_discovery(p_values).mean())
+    if separate_decompositions(signals[0], signals[1], agreeing, config):
+        said.append(
+            f"the signals of {one} and {other} look like separate PCAs or SVDs: within each, columns are "
+            "uncorrelated and in order of their variance. Components of separate decompositions do not "
+            "correspond, even where some agree. Use the features themselves as signals, or decompose all "
+            "rows together"
+        )
+    else:
+        order = other_order(relations, config)
+        if order is not None:
+            said.append(f"the columns of {one} and {other} fit better {order}. Check their order")
+    return said
+
+
+def doubts_about_rows(
+    names: tuple[str, str],
+    coordinates: Sequence[Array],
+    signals: Sequence[Any],
+    weights: Array,
+    config: EvidenceConfig = EVIDENCE,
+) -> list[str]:
+    """What is suspicious about the rows that were brought together; arguments as in `predicted_share`."""
+    found = predicted_share(coordinates, signals, weights, config=config)
+    if not found < config.different_things:
+        return []
+    one, other = names
+    return [
+        f"{one} and {other} look like different things, at least in part: neighbours in the other dataset "
+        f"predict the signals of a row {max(found, 0):.0%} as well as those in its own. Rows that were "
+        "brought together may have no counterpart at all; do not transfer labels unless known groups come "
+        "together"
+    ]
+
+
 def all_doubts(
     names: Sequence[str],
     pairs: Mapping[int, PairAlignment],
@@ -102,7 +162,7 @@ def all_doubts(
     space: JointSpace,
     config: MethodConfig,
 ) -> list[str]:
-    """What should make users doubt the pairs, in words."""
+    """Reasons to doubt the pairs, as sentences for users."""
     parents = space.parents
     both = sorted({j for i in pairs for j in (i, parents[i])})
     found = in_threads(lambda j: space.place(j, sides[j].components, sides[j].signals), both)

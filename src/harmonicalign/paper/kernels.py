@@ -67,14 +67,14 @@ def dense_kernel(distances: Array, eps: Array, decay: float, thresh: float) -> M
 
 def sparse_kernel(found: Neighbours, eps: Array, decay: float, thresh: float) -> sp.csr_matrix:
     """The kernel over the pairs that are neighbours in at least one direction."""
-    n, k = len(found), found.k
+    n, k = found.indices.shape
     columns = np.empty((n, k + 1), dtype=np.int32 if n < 2**31 else np.int64)
     columns[:, 0], columns[:, 1:] = np.arange(n), found.indices
     weights = np.ones((n, k + 1))
 
     def fill(rows: slice) -> None:
-        some = found[rows]
-        weights[rows, 1:] = kernel_weights(some.distances, eps[rows, None], eps[some.indices], decay)
+        distances, indices = found.distances[rows], found.indices[rows]
+        weights[rows, 1:] = kernel_weights(distances, eps[rows, None], eps[indices], decay)
 
     in_threads(fill, row_slices(n, 32 * k))
     weights[weights < max(thresh, np.finfo(np.float64).tiny)] = 0

@@ -62,14 +62,6 @@ class PaperModel:
         h = self.harmonics[i]
         return self._rotate(i, h.extend(h.graph.extend(self.reductions[i].apply(rows))))
 
-    def joint_coordinates(self) -> list[Array]:
-        """The same as `coordinates`: all rows are in one space already."""
-        return self.coordinates()
-
-    def place_jointly(self, i: int, rows: Any, signals: Any) -> Array:
-        """The same as `place`."""
-        return self.place(i, rows, signals)
-
     def joint_geometry(self, seed: int) -> Joint:
         """Graph and harmonics of the aligned coordinates of all datasets."""
         return joint_geometry(self.coordinates(), random_state=seed)

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._session import Session, session
 
-__all__ = ["FITTING", "READING", "RUNNING", "Fitting", "Reading", "Running", "flat"]
+__all__ = ["FITTING", "READING", "RUNNING", "SAYING", "Fitting", "Reading", "Running", "Saying", "flat"]
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,23 @@ class Running:
         return session(command, quiet=self.quiet, as_json=self.as_json, debug=self.debug)
 
 
-READING, FITTING, RUNNING = Reading(), Fitting(), Running()
+@dataclass(frozen=True)
+class Saying:
+    """What a command says, where it has nothing to replace."""
+
+    quiet: options.Quiet = False
+    as_json: options.AsJson = False
+    debug: options.Debug = False
+
+    def session(self, command: str) -> AbstractContextManager[Session]:
+        """A run of a command with these options."""
+        return session(command, **vars(self))
+
+
+READING, FITTING, RUNNING, SAYING = Reading(), Fitting(), Running(), Saying()
 """Every option at its default."""
 
-_GROUPS = (Reading, Fitting, Running)
+_GROUPS = (Reading, Fitting, Running, Saying)
 
 
 def flat(function: Callable[..., None]) -> Callable[..., None]:

@@ -10,10 +10,10 @@ import typer
 from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit
-from harmonicalign.adapters.cli._groups import READING, Reading
+from harmonicalign.adapters.cli._groups import READING, SAYING, Reading, Saying
 from harmonicalign.adapters.cli._inputs import load, reading_plan, sources
 from harmonicalign.adapters.cli._preflight import Preflight
-from harmonicalign.adapters.cli._session import BAD_INPUT, Session, session
+from harmonicalign.adapters.cli._session import BAD_INPUT, Session
 
 __all__ = ["check"]
 
@@ -38,16 +38,14 @@ def check(
     links: options.Links = None,
     peaks: options.Peaks = None,
     anchors: options.Anchors = None,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    saying: Saying = SAYING,
 ) -> None:
     """Look at the inputs, and say what align would do with them; nothing is computed or written.
 
     Counts, logarithms or scaled values; names of the features and how many are shared; batches; cells of the
     same name; time and memory. The exit code is 2 if align would refuse them.
     """
-    with session("check", quiet=quiet, as_json=as_json, debug=debug) as run:
+    with saying.session("check") as run:
         fit = Fit(batch_key=reading.batch_key, arcsinh=reading.arcsinh, layer=layer, normalize=normalize,
                   links=links, peaks=peaks, anchors=anchors)  # fmt: skip
         inputs = sources(files)

@@ -15,10 +15,10 @@ import typer
 from harmonicalign._exceptions import ModelFileError
 from harmonicalign._version import __version__
 from harmonicalign.adapters import io
-from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._contents import kind_of
+from harmonicalign.adapters.cli._groups import SAYING, Saying
 from harmonicalign.adapters.cli._inputs import Source, sources
-from harmonicalign.adapters.cli._session import Session, session
+from harmonicalign.adapters.cli._session import Session
 from harmonicalign.adapters.io import FORMATS, DataFileError
 
 __all__ = ["info"]
@@ -33,12 +33,10 @@ def info(
     files: Annotated[
         list[str] | None, typer.Argument(help="Data or model files; if none, describe this installation.")
     ] = None,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    saying: Saying = SAYING,
 ) -> None:
     """Describe files or models; without any, versions, devices and formats."""
-    with session("info", quiet=quiet, as_json=as_json, debug=debug) as run:
+    with saying.session("info") as run:
         if not files:
             found = installation()
             _show_installation(run, found)

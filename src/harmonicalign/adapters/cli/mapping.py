@@ -12,10 +12,11 @@ from harmonicalign.adapters import io
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._contents import About, describe, kind_of
 from harmonicalign.adapters.cli._fit import load_model
+from harmonicalign.adapters.cli._groups import RUNNING, Running
 from harmonicalign.adapters.cli._inputs import Source, check_column, load, plain_names, reading_plan, sources
 from harmonicalign.adapters.cli._preflight import which_to_normalize
 from harmonicalign.adapters.cli._results import Writing, beside, check_targets, keeps_everything
-from harmonicalign.adapters.cli._session import Session, session
+from harmonicalign.adapters.cli._session import Session
 from harmonicalign.adapters.cli._verdict import conclude, say_files
 from harmonicalign.adapters.cli.transfer import write_frame
 
@@ -82,12 +83,7 @@ def map_query(
     layer: options.Layer = None,
     normalize: options.Normalize = None,
     key_added: options.KeyAdded = "harmonic",
-    force: options.Force = False,
-    overwrite_input: options.OverwriteInput = False,
-    strict: options.Strict = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    running: Running = RUNNING,
 ) -> None:
     r"""Place new cells in a reference without moving what is there.
 
@@ -96,7 +92,7 @@ def map_query(
     probability that they are right in obs\["COLUMN_conf"], and how well the reference supports each cell in
     obs\["harmonic_confidence"].
     """
-    with session("map", quiet=quiet, as_json=as_json, debug=debug) as run:
+    with running.session("map") as run:
         (source,) = sources([query])
         known = [] if reference is None else sources([reference])
         if (labels or obsm) and not known:
@@ -108,8 +104,8 @@ def map_query(
         if not (table or keeps_everything(out)):
             raise ValueError(f"--out is {out}; mapped cells go into .h5ad, .zarr, .csv, .tsv or .parquet")
         targets = {"out": out} if model_out is None else {"out": out, "model-out": model_out}
-        check_targets(targets, {"model-out": (".npz",)}, force,
-                      [source.path, model_file, *(s.path for s in known)], overwrite_input)  # fmt: skip
+        read = [source.path, model_file, *(s.path for s in known)]
+        check_targets(targets, {"model-out": (".npz",)}, running.force, read, running.overwrite_input)
         run.stages.expect([*reading_plan([source, *known]), ("mapping", 3.0), ("writing", 0.5)])
         model = load_model(model_file)
         atlas = load(run, known, alignment=key_added) if known else None
@@ -126,7 +122,7 @@ def map_query(
                 obsm=obsm or (), layer=layer, normalize=scaled, key_added=key_added,
             )  # fmt: skip
         assessment = _assessed(run, grown, data, dataset, key_added)
-        with Writing(run, targets, force) as results:
+        with Writing(run, targets, running.force) as results:
             with results.to("out") as file:
                 if table:
                     write_frame(_table(data, labels or [], key_added), file)
@@ -135,7 +131,7 @@ def map_query(
             if model_out is not None:
                 with results.to("model-out") as file:
                     grown.save(file)
-        _tell(run, assessment, data, labels or [], key_added, targets, strict)
+        _tell(run, assessment, data, labels or [], key_added, targets, running.strict)
 
 
 def _read(run: Session, source: Source, **options: Any) -> Any:

@@ -9,9 +9,9 @@ import typer
 
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import load_model
+from harmonicalign.adapters.cli._groups import SAYING, Saying
 from harmonicalign.adapters.cli._inputs import check_column, load, reading_plan, sources
 from harmonicalign.adapters.cli._results import Writing, beside, check_targets, labels_by_key
-from harmonicalign.adapters.cli._session import session
 from harmonicalign.adapters.cli._verdict import assessed, conclude, say_files
 from harmonicalign.adapters.cli.align import linked_names
 from harmonicalign.adapters.report import write_assessment
@@ -45,12 +45,10 @@ def report(
     key_added: options.KeyAdded = "harmonic",
     force: options.Force = False,
     strict: options.Strict = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    saying: Saying = SAYING,
 ) -> None:
     """Write the report on a model: one self-contained HTML file."""
-    with session("report", quiet=quiet, as_json=as_json, debug=debug) as run:
+    with saying.session("report") as run:
         out = out or beside(model_file, ".html")
         check_targets({"out": out}, {"out": (".html", ".htm")}, force)
         if labels is not None and not files:

@@ -11,10 +11,10 @@ import typer
 
 from harmonicalign.adapters.cli import _options as options
 from harmonicalign.adapters.cli._fit import Fit
-from harmonicalign.adapters.cli._groups import READING, Reading
+from harmonicalign.adapters.cli._groups import READING, SAYING, Reading, Saying
 from harmonicalign.adapters.cli._inputs import by_batch, load, reading_plan, sources
 from harmonicalign.adapters.cli._results import check_targets
-from harmonicalign.adapters.cli._session import Session, session
+from harmonicalign.adapters.cli._session import Session
 from harmonicalign.adapters.cli._stages import fit_plan
 from harmonicalign.adapters.io import check_target, replacing
 
@@ -72,9 +72,7 @@ def compare(
     seed: options.Seed = 0,
     force: options.Force = False,
     overwrite_input: options.OverwriteInput = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    saying: Saying = SAYING,
 ) -> None:
     """Align your data with several methods and score each.
 
@@ -83,7 +81,7 @@ def compare(
     0 where datasets are separate and 1 where they mix as at random, among all rows and within labels; p and
     verdict are those of align. The rest says what a method would need.
     """
-    with session("compare", quiet=quiet, as_json=as_json, debug=debug) as run:
+    with saying.session("compare") as run:
         targets = {name: path for name, path in (("out", out), ("picture", picture)) if path is not None}
         inputs = sources(files)
         check_targets(
@@ -162,15 +160,13 @@ def reproduce(
         list[str] | None,
         typer.Option("--marker", metavar="NAME", help="For 'batch': the two markers to draw."),
     ] = None,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    saying: Saying = SAYING,
 ) -> None:
     """Run an experiment of the paper; write its numbers and figures.
 
     An interrupted run continues where it stopped.
     """
-    with session("reproduce", quiet=quiet, as_json=as_json, debug=debug) as run:
+    with saying.session("reproduce") as run:
         from harmonicalign import experiments
 
         if not name:
@@ -187,7 +183,7 @@ def reproduce(
             quick=quick,
             out=out,
             jobs=jobs,
-            progress=not quiet,
+            progress=not saying.quiet,
             markers=markers or (),
         )
         for report in reports:
@@ -203,15 +199,13 @@ def demo(
     ] = Path("demo-output"),
     seed: options.Seed = 0,
     force: options.Force = False,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-    debug: options.Debug = False,
+    saying: Saying = SAYING,
 ) -> None:
     """Align two halves of scikit-learn's digits, most pixels of one of them scrambled.
 
     Needs no data. Prints scores and writes figures and a report.
     """
-    with session("demo", quiet=quiet, as_json=as_json, debug=debug) as run:
+    with saying.session("demo") as run:
         report = out / "report.html"
         check_target(report, force=True)
         if out.is_dir() and any(out.iterdir()) and not force:

@@ -6,12 +6,13 @@ read and write files block by block.
 """
 
 from harmonicalign.adapters.distributed.alignment import DistributedAlignment
-from harmonicalign.adapters.distributed.blocks import is_dask
 from harmonicalign.adapters.distributed.chunks import Description, fit_chunks
 from harmonicalign.adapters.distributed.files import open_lazy, write_embedding
-from harmonicalign.adapters.distributed.inputs import LazyInputs, holds_dask, parse_lazy
+from harmonicalign.adapters.distributed.inputs import LazyInputs, parse_lazy
 from harmonicalign.adapters.distributed.landmarks import choose_landmarks, fit_landmarks
 from harmonicalign.adapters.distributed.result import DistributedResult
+from harmonicalign.inputs.frames import is_dask
+from harmonicalign.inputs.parse import holds_dask
 
 __all__ = [
     "Description",

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
-from harmonicalign.adapters.distributed.blocks import is_dask
 from harmonicalign.adapters.distributed.inputs import LazyInputs
 from harmonicalign.adapters.distributed.result import DistributedResult
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
-from harmonicalign.inputs.frames import Layout
+from harmonicalign.inputs.frames import Layout, is_dask
 from harmonicalign.inputs.names import columns_like
 from harmonicalign.inputs.parse import Inputs, position_of
 from harmonicalign.inputs.settings import Settings

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from harmonicalign.inputs.frames import is_dask
 from harmonicalign.inputs.validate import check_rows
 
 __all__ = [
@@ -18,7 +19,6 @@ __all__ = [
     "blocks_of",
     "connect",
     "evaluate",
-    "is_dask",
     "keep",
     "matched",
     "matching",
@@ -31,11 +31,6 @@ BLOCK_BYTES = 2**26
 
 BLOCK_ROWS = 20_000
 """And no block has more rows than this, however few its columns are."""
-
-
-def is_dask(x: Any) -> bool:
-    """Whether `x` is a dask collection; does not import dask."""
-    return type(x).__module__.split(".")[0] == "dask"
 
 
 def load_dask() -> Any:

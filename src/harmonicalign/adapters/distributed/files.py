@@ -17,8 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
-from harmonicalign.adapters.distributed.blocks import BLOCK_BYTES, BLOCK_ROWS, evaluate, is_dask, load_dask
+from harmonicalign.adapters.distributed.blocks import BLOCK_BYTES, BLOCK_ROWS, evaluate, load_dask
 from harmonicalign.adapters.distributed.result import DistributedResult
+from harmonicalign.inputs.frames import is_dask
 
 __all__ = ["open_lazy", "write_embedding"]
 

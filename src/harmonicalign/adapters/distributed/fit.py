@@ -14,7 +14,8 @@ from harmonicalign.adapters.distributed.chunks import Description, fit_chunks
 from harmonicalign.adapters.distributed.inputs import LazyInputs
 from harmonicalign.adapters.distributed.landmarks import choose_landmarks, default_landmarks, fit_landmarks
 from harmonicalign.adapters.distributed.result import DistributedResult
-from harmonicalign.fitted.parameters import Parameters, anchor_pairs
+from harmonicalign.fitted.given import Given, anchor_pairs
+from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_integer
@@ -49,14 +50,12 @@ def fit_distributed(
     inputs: LazyInputs,
     parameters: Parameters,
     cluster: Cluster,
+    given: Given,
     *,
-    anchors: Any = None,
-    links: Any = None,
-    signals_given: bool = False,
     seed: int = 0,
     verbose: bool = False,
 ) -> DistributedAlignment:
-    """Align datasets on a cluster; arguments as in `HarmonicAlignment.fit`, parsed.
+    """Align datasets on a cluster.
 
     Parameters
     ----------
@@ -66,31 +65,31 @@ def fit_distributed(
         How to align them.
     cluster
         Where, and in which parts.
-    anchors, links
-        Rows known to match; weights between signals that differ.
-    signals_given
-        Whether the signals were given apart from the datasets.
+    given
+        What else is known; covariates are refused.
     seed
         Random seed.
     verbose
         Print the time it took.
     """
+    if given.covariates is not None:
+        raise ValueError("covariates are not used by a fit with Dask; drop them")
     if parameters.metric != "euclidean":
         raise ValueError(f"a distributed fit needs rows, but metric is {parameters.metric!r}")
-    columns = None if links is None else link_signals(links, *inputs.signals)
+    columns = None if given.links is None else link_signals(given.links, *inputs.signals)
     signals = None
     if columns is not None:
         signals = [s[:, c] for s, c in zip(inputs.signals, columns, strict=True)]
-    elif signals_given:
+    elif given.signals:
         signals = inputs.signals
     progress = Progress(verbose)
     with progress.stage("fit on the cluster"):
         if cluster.chunk_rows is None:
-            settings, result = _by_landmarks(inputs, signals, parameters, cluster, anchors, seed)
+            settings, result = _by_landmarks(inputs, signals, parameters, cluster, given.anchors, seed)
         else:
-            settings, result = _by_chunks(inputs, signals, parameters, cluster, anchors, seed)
+            settings, result = _by_chunks(inputs, signals, parameters, cluster, given.anchors, seed)
     return DistributedAlignment(
-        inputs, result, settings, progress.timings, seed, parameters, columns, signals_given
+        inputs, result, settings, progress.timings, seed, parameters, columns, given.signals
     )
 
 
@@ -104,7 +103,7 @@ def _by_landmarks(
 ) -> tuple[Settings, DistributedResult]:
     method = parameters.method_for(len(inputs.keys))
     sizes = [n for n, _ in inputs.shapes]
-    pairs = anchor_pairs(anchors, parameters.method, inputs.keys, sizes)
+    pairs = {} if anchors is None else anchor_pairs(anchors, parameters.method, inputs.keys, sizes)
     most = cluster.landmark_rows
     if most is None:
         wide = default_landmarks(inputs.matrices + inputs.signals)

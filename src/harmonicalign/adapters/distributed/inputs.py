@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from harmonicalign._typing import Array
-from harmonicalign.adapters.distributed.blocks import as_blocks, is_dask, matching
+from harmonicalign.adapters.distributed.blocks import as_blocks, matching
 from harmonicalign.inputs.frames import names_of
 from harmonicalign.inputs.labels import batch_codes
 
-__all__ = ["LazyInputs", "holds_dask", "parse_lazy"]
+__all__ = ["LazyInputs", "parse_lazy"]
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,6 @@ class LazyInputs:
         if self.form == "dict":
             return dict(zip(self.keys, results, strict=True))
         return results if self.form == "list" else results[0]
-
-
-def holds_dask(x: Any) -> bool:
-    """Whether `x` is a dask array, or a list or dict with one; does not import dask."""
-    members = x.values() if isinstance(x, Mapping) else x if isinstance(x, list | tuple) else [x]
-    return any(is_dask(member) for member in members)
 
 
 def parse_lazy(x: Any, batch: Any = None, signals: Any = None, *, corresponding: bool = True) -> LazyInputs:

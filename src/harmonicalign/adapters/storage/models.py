@@ -98,6 +98,9 @@ def write_alignment(path: str | os.PathLike[str], stored: Stored) -> Path:
     """Write a fitted alignment to one ``.npz`` file, all of it or nothing."""
     fitted = dataclasses.replace(stored.fitted, inputs=stored.fitted.inputs.without_containers())
     tree = {field.name: getattr(stored, field.name) for field in dataclasses.fields(stored)}
+    if not isinstance(stored.params.get("random_state"), int | np.integer | None):
+        # A generator's state has no meaning in another process.
+        tree["params"] = {**stored.params, "random_state": None}
     # The default's coordinates are those of its model.
     tree["fitted"] = dataclasses.replace(fitted, embedding=()) if _holds_coordinates(fitted) else fitted
     return write_tree(path, tree, TYPES)
