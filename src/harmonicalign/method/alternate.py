@@ -7,7 +7,7 @@ from typing import Any
 
 from harmonicalign._typing import Pair
 from harmonicalign.method.anchors import find_anchors
-from harmonicalign.method.maps import component_maps, weighted_axes
+from harmonicalign.method.maps import component_maps
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
 __all__ = ["Start", "alternate"]
@@ -62,7 +62,7 @@ def alternate(problem: PairProblem, start: Start) -> PairAlignment:
         found = problem.judge(problem.rotation_of(pairing)[1])
         share = found.share
         worth = found.weights * found.energy
-        axes = weighted_axes(problem.sides, centres, found.weights, worth, seed, config)
+        axes = problem.axes(centres, found.weights, worth, seed)
         signals = problem.signals(axes)
         # Ignore the signals when the permutation test is not significant.
         significant = problem.significance.p <= problem.significance.chance
