@@ -331,3 +331,14 @@ def test_fused_product_is_the_product(width):
 def test_to_host_copies_everything():
     x = torch.randn(777, 13, device="cuda")
     np.testing.assert_array_equal(to_host(x, staging=1000), x.cpu().numpy())
+
+
+def test_a_matrix_on_a_device_leaves_that_on_the_host_as_it_is():
+    """Its arrays may be another matrix's too."""
+    values, columns, ends = np.arange(1.0, 5), np.array([1, 0, 1, 0]), np.array([0, 2, 4])
+    matrix = sp.csr_matrix((values, columns, ends), shape=(2, 2))
+    found = spectral.Csr.from_host(matrix, torch.device("cpu"))
+    assert found.col.tolist() == [0, 1, 0, 1]
+    assert found.val.tolist() == [2, 1, 4, 3]
+    assert columns.tolist() == [1, 0, 1, 0]
+    assert values.tolist() == [1, 2, 3, 4]

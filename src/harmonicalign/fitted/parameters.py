@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._progress import Progress
 from harmonicalign._typing import Array, Covariates
+from harmonicalign.engines.devices import available
 from harmonicalign.engines.devices import resolve as resolve_device
 from harmonicalign.inputs.covariates import balanced_rows, levels_of
 from harmonicalign.inputs.parse import Inputs, position_of
@@ -99,7 +100,6 @@ class Parameters:
         if self.method == "paper":
             unused = {
                 "n_landmarks": self.n_landmarks != N_LANDMARKS,
-                "device": not _is(self.device, "cpu"),
                 "config": self.config is not None,
             }
             other = "refined"
@@ -238,7 +238,8 @@ class Parameters:
         seed
             Seed of the fit.
         """
-        options = FitOptions(settings, self.kernel("refined"), self.first_band, seed)
+        device = available(self.device)
+        options = FitOptions(settings, self.kernel("refined"), self.first_band, seed, device)
         return add_dataset(model, *known, *new, options, n_landmarks=self.n_landmarks)
 
 

@@ -60,8 +60,8 @@ class AlignedModel(Protocol):
     def joint_coordinates(self) -> list[Array]:
         """Where the rows of every dataset are in the joint space."""
 
-    def place(self, i: int, rows: Any, signals: Any) -> Array:
-        """Aligned coordinates of rows of dataset i."""
+    def place(self, i: int, rows: Any, signals: Any, device: Any = "cpu") -> Array:
+        """Aligned coordinates of rows of dataset i, computed on a device of `engines.devices.resolve`."""
 
     def place_jointly(self, i: int, rows: Any, signals: Any) -> Array:
         """Joint coordinates of rows of dataset i."""

@@ -105,9 +105,12 @@ class RefinedModel:
         """The embedding: it is the joint space."""
         return self.coordinates()
 
-    def place(self, i: int, rows: Any, signals: Any) -> Array:
+    def place(self, i: int, rows: Any, signals: Any, device: Any = "cpu") -> Array:
         """Embedding of rows of dataset i: its maps and shift, then their place among the fitted rows."""
-        return self.embedding.place(self.space.place(i, self.reductions[i].apply(rows), signals))
+        components = self.reductions[i].apply(rows)
+        if device == "cpu":
+            return self.embedding.place(self.space.place(i, components, signals))
+        return self.embedding.place_on(self.space.place_on(device, i, components, signals))
 
     def place_jointly(self, i: int, rows: Any, signals: Any) -> Array:
         """The same: the embedding is the joint space."""
