@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gc
+import os
 import statistics
 import subprocess
 import sys
@@ -204,8 +205,11 @@ def agreement(run: Run, n: int) -> None:
 def tests(run: Run) -> None:
     """The tests marked gpu, as long as time is left."""
     command = [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-p", "no:cacheprovider", "tests/engines"]
+    paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": max(5, run.left)}
     try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=max(5, run.left))
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+        done = subprocess.run(command, cwd=ROOT, env=environment, **options)
         print(done.stdout[-2500:], done.stderr[-500:], flush=True)
     except subprocess.TimeoutExpired as error:
         print("the tests did not end in time:", str(error.stdout)[-1500:], flush=True)
