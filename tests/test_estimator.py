@@ -304,8 +304,6 @@ def test_feature_weights_are_the_squares_of_scores_where_signals_vary(pair):
         ("refined", {"frame": "common"}, "paper"),
         ("refined", {"signal_pca": 3}, "paper"),
         ("paper", {"n_landmarks": 50}, "refined"),
-        ("paper", {"device": "cuda"}, "refined"),
-        ("paper", {"device": "auto"}, "refined"),
         ("paper", {"config": DEFAULT}, "refined"),
     ],
 )

@@ -1,6 +1,7 @@
 """Engines for many rows give what the exact ones give: neighbours, eigenpairs, devices; and progress."""
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from harmonicalign.engines import devices
 from harmonicalign.engines.block import _Space, block_eigenpairs
 from harmonicalign.engines.chebyshev import NotConvergedError, filtered_subspace
 from harmonicalign.engines.eigen import HostSolver
-from harmonicalign.engines.faiss_neighbours import FaissNeighbours, _without_empty_directions
+from harmonicalign.engines.faiss_neighbours import FaissNeighbours, _without_empty_directions, nearest_rows
 
 
 def cloud(n, columns=8, seed=0):
@@ -174,10 +175,77 @@ def test_unknown_devices_are_named(device, pair):
         HarmonicAlignment(device=device).fit([pair.x, pair.y])
 
 
-def test_the_paper_runs_on_the_cpu_only(pair):
+@pytest.mark.parametrize("exact_rows", [10_000, 100])
+def test_torch_runs_the_paper(pair, monkeypatch, exact_rows):
+    """With the kernel of all pairs, and with that of nearest rows, which are many rows' own."""
     pytest.importorskip("torch")
-    with pytest.raises(ValueError, match="serves method='refined'"):
-        HarmonicAlignment(method="paper", device="torch").fit([pair.x, pair.y])
+    for module in ("model", "graph"):
+        monkeypatch.setattr(f"harmonicalign.paper.{module}.EXACT_ROWS", exact_rows)
+    options = {"method": "paper", "n_harmonics": 12, "random_state": 0}
+    rng = np.random.default_rng(0)
+    # Without noise whole numbers are equally far from each other, and any of them is the last neighbour.
+    rows = [x + 0.1 * rng.normal(size=x.shape) for x in (pair.x, pair.y)]
+    ours = HarmonicAlignment(**options).fit(rows)
+    theirs = HarmonicAlignment(**options, device="torch").fit(rows)
+    for a, b in zip(ours.harmonics_, theirs.harmonics_, strict=True):
+        assert abs(a.graph.kernel - b.graph.kernel).max() < 1e-5
+        np.testing.assert_allclose(b.eigenvalues, a.eigenvalues, atol=1e-4)
+    scale = np.abs(ours.embedding_[0]).max()
+    for a, b in zip(ours.embedding_, theirs.embedding_, strict=True):
+        np.testing.assert_allclose(b, a, atol=2e-2 * scale)
+    new = rows[0][:20] + 0.01
+    a, b = (model.transform(new, dataset=0) for model in (ours, theirs))
+    np.testing.assert_allclose(b, a, atol=2e-2 * scale)
+
+
+def test_torch_places_rows_as_numpy_does(pair):
+    """New rows one by one, and a dataset that joins, whose rows are neighbours of each other."""
+    pytest.importorskip("torch")
+    ours = HarmonicAlignment(random_state=0).fit([pair.x, pair.y])
+    theirs = HarmonicAlignment(random_state=0, device="torch").fit([pair.x, pair.y])
+    for i, rows in enumerate((pair.x, pair.y)):
+        a, b = (model.transform(rows + 0.01, dataset=i) for model in (ours, theirs))
+        np.testing.assert_allclose(b, a, atol=1e-3)
+    joining = pair.x[::2] + 0.02 * np.random.default_rng(0).normal(size=pair.x[::2].shape)
+    for model in (ours, theirs):
+        model.add(joining)
+    np.testing.assert_allclose(theirs.embedding_[2], ours.embedding_[2], atol=1e-3)
+
+
+def test_a_model_of_an_absent_device_places_rows_on_the_cpu(pair, caplog):
+    torch = pytest.importorskip("torch")
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    fitted = HarmonicAlignment(random_state=0).fit([pair.x, pair.y]).fitted_
+    elsewhere = replace(fitted, parameters=replace(fitted.parameters, device="cuda"))
+    with caplog.at_level(logging.WARNING, "harmonicalign"):
+        found = elsewhere.place(1, pair.y[:5] + 0.01)
+    assert "the CPU is used" in caplog.text
+    np.testing.assert_array_equal(found, fitted.place(1, pair.y[:5] + 0.01))
+
+
+def test_large_searches_run_on_the_device(monkeypatch):
+    pytest.importorskip("torch")
+    from harmonicalign.engines.torch_neighbours import TorchNeighbours
+
+    rows = cloud(1100)
+    expected = nearest_rows(rows, 5, exact=False)
+    searched = []
+    search = TorchNeighbours.__call__
+
+    def spied(engine, x, k, queries=None):
+        searched.append(len(x))
+        return search(engine, x, k, queries)
+
+    monkeypatch.setattr(TorchNeighbours, "__call__", spied)
+    with devices.searching_on(devices.resolve("torch")):
+        found, few = nearest_rows(rows, 5, exact=False), nearest_rows(rows[:300], 5, exact=False)
+        nearest_rows(rows, 5)  # in double precision, here
+    nearest_rows(rows, 5, exact=False)
+    assert searched == [1100]
+    assert (found.indices == expected.indices).mean() > 0.999
+    np.testing.assert_allclose(found.distances, expected.distances, rtol=1e-3, atol=1e-3)
+    assert few.recall == 1
 
 
 def test_torch_components_are_scipys(pair):

@@ -83,8 +83,8 @@ class HarmonicAlignment(TransformerMixin, BaseEstimator, auto_wrap_output_keys=N
     bandwidth, decay, thresh, anisotropy, max_neighbors, metric
         The kernel; see `kernel_graph`. "auto": the paper's choice, or a more local kernel for "refined".
     device
-        For "refined", where all rows are worked on: "cpu"; "cuda" (or "cuda:1", …), which must be there; or
-        "auto", which takes CUDA where there is any. Needs torch.
+        Where all rows are worked on: "cpu"; "cuda" (or "cuda:1", …), which must be there in a fit; or "auto",
+        which takes CUDA where there is any. Needs torch. New rows are placed there too, if it is there then.
     config
         For "refined": its numbers and rules, where they are not to be `harmonicalign.method.DEFAULT`.
     random_state

@@ -22,6 +22,9 @@ from harmonicalign.engines.torch_joint import JointGraph  # noqa: E402
 from harmonicalign.engines.torch_lists import build_index, plan_lists  # noqa: E402
 from harmonicalign.engines.torch_neighbours import _scan_plain, knn, search  # noqa: E402
 from harmonicalign.engines.torch_tiles import exact_search, kernels_for  # noqa: E402
+from harmonicalign.method import DEFAULT  # noqa: E402
+from harmonicalign.method.embed import smoothed  # noqa: E402
+from harmonicalign.method.tangents import project  # noqa: E402
 from harmonicalign.paper.graph import kernel_graph  # noqa: E402
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
@@ -156,6 +159,36 @@ def test_rows_of_few_numbers_are_placed_as_without_torch(width):
     expected = space.place(1, x, x)
     np.testing.assert_allclose(space.place_on(torch.device("cpu"), 1, x, x).numpy(), expected, atol=2e-5)
     assert np.ptp(np.linalg.norm(expected, axis=1)) > 0.1
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_new_rows_are_projected_and_smoothed_as_without_torch(device, together):
+    rows = manifold(900)
+    known, new = rows[:700], rows[700:]
+    own, dimensions = None, None
+    if together:
+        known = rows
+        own, dimensions = np.arange(700, 900), 2.0
+    there = [torch.from_numpy(part).to(device) for part in (new, known)]
+    k = DEFAULT.tangent_neighbours
+    expected = project(new, known, dimensions=dimensions)
+    found = to_host(torch_joint.onto_planes(*there, k, dimensions))
+    np.testing.assert_allclose(found, expected, atol=2e-4)
+    assert np.abs(expected - new).max() > 0.01
+    expected = smoothed(new, known, own, DEFAULT)
+    found = to_host(torch_joint.smoothed_among(*there, own, DEFAULT.joint_neighbours, DEFAULT.smoothing))
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+
+
+def test_new_rows_are_smoothed_among_many_by_lists(device, monkeypatch):
+    rows = torch.from_numpy(manifold(3000)).to(device)
+    exact = torch_joint.smoothed_among(rows[:500], rows, None, 10, 0.5)
+    monkeypatch.setattr(torch_joint, "_COMPARED", 1)
+    monkeypatch.setattr(torch_joint, "EXACT_BELOW", 0)
+    found = torch_joint.smoothed_among(rows[:500], rows, None, 10, 0.5)
+    apart = torch.linalg.norm(found - exact, dim=1)
+    assert (apart < 1e-4).double().mean() > 0.7  # lists lose some neighbours
+    assert apart.mean() < 0.05 * torch.linalg.norm(exact - rows[:500], dim=1).mean() + 0.05
 
 
 # neighbours
@@ -331,3 +364,14 @@ def test_fused_product_is_the_product(width):
 def test_to_host_copies_everything():
     x = torch.randn(777, 13, device="cuda")
     np.testing.assert_array_equal(to_host(x, staging=1000), x.cpu().numpy())
+
+
+def test_a_matrix_on_a_device_leaves_that_on_the_host_as_it_is():
+    """Its arrays may be another matrix's too."""
+    values, columns, ends = np.arange(1.0, 5), np.array([1, 0, 1, 0]), np.array([0, 2, 4])
+    matrix = sp.csr_matrix((values, columns, ends), shape=(2, 2))
+    found = spectral.Csr.from_host(matrix, torch.device("cpu"))
+    assert found.col.tolist() == [0, 1, 0, 1]
+    assert found.val.tolist() == [2, 1, 4, 3]
+    assert columns.tolist() == [1, 0, 1, 0]
+    assert values.tolist() == [1, 2, 3, 4]

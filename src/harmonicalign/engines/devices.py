@@ -1,13 +1,20 @@
-"""Which engine a device's name stands for."""
+"""Which engine a device's name stands for, and where searches run meanwhile."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["resolve"]
+from harmonicalign.engines.protocols import EigenSolver, NeighbourEngine
+
+__all__ = ["available", "engines_on", "resolve", "search_device", "searching_on"]
 
 logger = logging.getLogger("harmonicalign")
+
+_searching: ContextVar[Any] = ContextVar("search device", default="cpu")
 
 
 def resolve(device: Any) -> Any:
@@ -41,3 +48,37 @@ def resolve(device: Any) -> Any:
         logger.warning("device='auto': no CUDA device was found, so the CPU is used")
         return "cpu"
     return found
+
+
+def available(device: Any) -> Any:
+    """As `resolve`, but the CPU where the device is absent: a model may come from another machine."""
+    try:
+        return resolve(device)
+    except (ImportError, RuntimeError) as error:
+        logger.warning("%s; the CPU is used", error)
+        return "cpu"
+
+
+def engines_on(device: Any) -> tuple[NeighbourEngine | None, EigenSolver | None]:
+    """Neighbour engine and eigensolver on a device of `resolve`; None where the CPU's own are meant."""
+    if device == "cpu":
+        return None, None
+    from harmonicalign.engines.torch_neighbours import TorchNeighbours
+    from harmonicalign.engines.torch_spectral import TorchSolver
+
+    return TorchNeighbours(device, exact=False), TorchSolver(device)
+
+
+@contextmanager
+def searching_on(device: Any) -> Iterator[None]:
+    """Have large searches of neighbours in single precision run on a device of `resolve`."""
+    before = _searching.set(device)
+    try:
+        yield
+    finally:
+        _searching.reset(before)
+
+
+def search_device() -> Any:
+    """The device that large searches run on."""
+    return _searching.get()

@@ -14,14 +14,18 @@ import numpy as np
 import scipy.linalg
 
 from harmonicalign._typing import Array
+from harmonicalign.engines.devices import engines_on, search_device
 from harmonicalign.engines.distances import in_single, measured_again
 from harmonicalign.engines.products import nearest_by_products
-from harmonicalign.engines.protocols import Neighbours, check_k
+from harmonicalign.engines.protocols import NeighbourEngine, Neighbours, check_k
 from harmonicalign.engines.threads import in_threads, owned, row_slices
 
 __all__ = ["FaissNeighbours", "nearest_rows"]
 
 logger = logging.getLogger("harmonicalign")
+
+DEVICE_PAIRS = 1e6
+"""Pairs of rows from which on a search goes to the device, if there is one; fewer take longer there."""
 
 _PROBED_QUERIES = 256
 """Queries that the recall of an inverted file is measured on."""
@@ -83,6 +87,8 @@ class FaissNeighbours:
 def nearest_rows(x: Array, k: int, queries: Array | None = None, *, exact: bool = True) -> Neighbours:
     """The k nearest rows of `x` for each query row, nearest first, as `FaissNeighbours` finds them.
 
+    Within `searching_on` a device, many pairs of rows that need single precision only are compared there.
+
     Parameters
     ----------
     x
@@ -94,7 +100,11 @@ def nearest_rows(x: Array, k: int, queries: Array | None = None, *, exact: bool 
     exact
         Whether distances are computed again in float64.
     """
-    return FaissNeighbours(exact=exact)(x, k, queries)
+    engine: NeighbourEngine = FaissNeighbours(exact=exact)
+    n_queries = len(x if queries is None else queries)
+    if not exact and search_device() != "cpu" and len(x) * n_queries >= DEVICE_PAIRS:
+        engine = engines_on(search_device())[0] or engine
+    return engine(x, k, queries)
 
 
 def _search_lists(base: Array, sought: Array, k: int, recall: float) -> tuple[Array, Array, float]:

@@ -25,7 +25,9 @@ __all__ = [
     "displaced",
     "moments",
     "on_planes",
+    "onto_planes",
     "smoothed",
+    "smoothed_among",
     "stacked",
     "to_device",
     "to_host",
@@ -33,6 +35,9 @@ __all__ = [
 
 _CANDIDATES = 1 << 27
 """Numbers in the temporaries of a displacement or of a projection, at most."""
+
+_COMPARED = 1 << 31
+"""Pairs of new and known rows that are all compared; a device does so many in less than it takes to sort."""
 
 
 def stacked(coordinates: Sequence[Tensor]) -> Tensor:
@@ -72,12 +77,29 @@ def on_planes(
     """
     others = knn(rows, k - 1, exact_below=exact_below, random_state=seed).indices
     indices = torch.cat([torch.arange(len(rows), device=rows.device)[:, None], others], 1)
-    middle = rows.double().mean(0).to(rows.dtype)
-    places, laid = rows - middle, torch.empty_like(rows)
+    return _projected(rows, rows, indices, dimensions)
+
+
+def onto_planes(
+    rows: Tensor, places: Tensor, k: int, dimensions: float | None = None, seed: int = 0
+) -> Tensor:
+    """New rows projected onto the planes of their k nearest places.
+
+    The same as `harmonicalign.method.tangents.project`, on a device.
+    """
+    indices = knn(places, k, rows, exact_below=_all_pairs(rows, places), random_state=seed).indices
+    return _projected(rows, places, indices, dimensions)
+
+
+def _projected(rows: Tensor, places: Tensor, indices: Tensor, dimensions: float | None) -> Tensor:
+    """Rows on the planes of the places that are near them, some thousands at a time."""
+    middle = places.double().mean(0).to(places.dtype)
+    known, laid, k = places - middle, torch.empty_like(rows), indices.shape[1]
     step = max(1, _CANDIDATES // (k * (rows.shape[1] + 5 * k)))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
-        laid[some] = middle + projected(places[indices[some]], places[some], dimensions)
+        near = indices[some]
+        laid[some] = middle + projected(known[near], rows[some] - middle, dimensions)
     return laid
 
 
@@ -114,11 +136,42 @@ def smoothed(
         return smooth(rows, rows, near, share), rows
     known = rows[torch.from_numpy(sample).to(rows.device)]
     found = knn(known, k + 1, rows, exact_below=exact_below, random_state=seed)
-    other = found.indices != torch.from_numpy(own).to(rows.device)[:, None]
+    return smooth(rows, known, _without_itself(found, own), share), known
+
+
+def smoothed_among(
+    rows: Tensor, known: Tensor, own: Array | None, k: int, share: float, seed: int = 0
+) -> Tensor:
+    """New rows moved part of the way to the weighted mean of their k nearest known rows.
+
+    Parameters
+    ----------
+    rows, known
+        Rows to move, and rows among which neighbours are found.
+    own
+        For each row its number among the known ones; None if none is known.
+    k, share
+        Neighbours, and how far rows move.
+    seed
+        Seed of the neighbour search.
+    """
+    few = _all_pairs(rows, known)
+    found = knn(known, k + (own is not None), rows, exact_below=few, random_state=seed)
+    moved: Tensor = smooth(rows, known, found if own is None else _without_itself(found, own), share)
+    return moved
+
+
+def _all_pairs(rows: Tensor, known: Tensor) -> int:
+    """Number of known rows below which they are compared with all rows: few rows are not worth lists."""
+    return len(known) + 1 if len(rows) * len(known) <= _COMPARED else EXACT_BELOW
+
+
+def _without_itself(found: Neighbours, own: Array) -> Neighbours:
+    """Neighbours of known rows without the rows themselves, or without the last."""
+    other = found.indices != torch.from_numpy(own).to(found.indices.device)[:, None]
     other[:, -1] &= ~other.all(1)
-    shape = len(rows), k
-    near = Neighbours(found.indices[other].reshape(shape), found.distances[other].reshape(shape))
-    return smooth(rows, known, near, share), known
+    shape = len(own), found.k - 1
+    return Neighbours(found.indices[other].reshape(shape), found.distances[other].reshape(shape))
 
 
 def moments(rows: Tensor) -> tuple[Array, Array]:

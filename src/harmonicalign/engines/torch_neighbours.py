@@ -73,7 +73,7 @@ class TorchNeighbours:
         Seed of the inverted file.
     """
 
-    device: str = "auto"
+    device: str | torch.device = "auto"
     exact: bool = True
     exact_below: int = EXACT_BELOW
     random_state: int = 0

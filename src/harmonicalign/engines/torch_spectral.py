@@ -51,8 +51,8 @@ class Csr(NamedTuple):
     @classmethod
     def from_host(cls, matrix: Any, device: torch.device) -> Csr:
         """A plain or scipy matrix on a device, in float32."""
-        matrix = sp.csr_matrix(matrix)
-        matrix.sort_indices()
+        # A copy: the matrix may share its indices with another one, whose entries would come out of order.
+        matrix = sp.csr_matrix(matrix).sorted_indices()
         number = np.int32 if matrix.nnz < 1 << 31 else np.int64
         crow, col = (torch.from_numpy(part.astype(number)) for part in (matrix.indptr, matrix.indices))
         return cls(crow.to(device), col.to(device), to_device(matrix.data, device))
@@ -301,7 +301,7 @@ class TorchSolver:
         As in `eigenpairs`.
     """
 
-    device: str = "auto"
+    device: str | torch.device = "auto"
     tol: float = 1e-5
     max_iter: int = 50
     dense_below: int = DENSE_BELOW

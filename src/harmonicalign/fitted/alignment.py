@@ -11,6 +11,7 @@ import numpy as np
 
 from harmonicalign._repr import brief
 from harmonicalign._typing import Array, Datasets, Labels, MatrixLike
+from harmonicalign.engines.devices import available
 from harmonicalign.evidence.confidence import doubted, row_confidence
 from harmonicalign.evidence.known import SignalMap
 from harmonicalign.evidence.significance import Significance
@@ -194,7 +195,7 @@ class FittedAlignment:
                 f"X has {rows.shape[1]} features; dataset {self.keys[i]!r} was fitted with {known.shape[1]}"
             )
         shared, own = self._shared(i, X, rows, signals)
-        out = self.model.place(i, rows, shared)
+        out = self.model.place(i, rows, shared, available(self.parameters.device))
         found = find_rows(known, rows, *own)
         out[found >= 0] = self.embedding[i][found[found >= 0]]
         return out

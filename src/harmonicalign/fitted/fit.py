@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from harmonicalign._progress import Progress
 from harmonicalign._typing import Array
+from harmonicalign.engines.devices import resolve, searching_on
 from harmonicalign.evidence.hub import signals_from_links
 from harmonicalign.evidence.known import signals_from_pairs
 from harmonicalign.fitted.alignment import FittedAlignment
@@ -71,7 +72,8 @@ def fit_alignment(
     fit = parameters.fit_function(
         method, inputs.keys, settings, anchors=pairs, landmarks=landmarks, seed=seed, progress=progress
     )
-    model = fit(inputs.datasets, signals)
+    with searching_on(resolve(parameters.device)):
+        model = fit(inputs.datasets, signals)
     embedding = tuple(model.coordinates())
     return FittedAlignment(
         model,

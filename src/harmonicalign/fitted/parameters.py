@@ -11,6 +11,7 @@ import numpy as np
 
 from harmonicalign._progress import Progress
 from harmonicalign._typing import Array
+from harmonicalign.engines.devices import available
 from harmonicalign.engines.devices import resolve as resolve_device
 from harmonicalign.inputs.settings import FitOptions, Settings, resolve
 from harmonicalign.inputs.validate import check_integer
@@ -89,7 +90,6 @@ class Parameters:
         if self.method == "paper":
             unused = {
                 "n_landmarks": self.n_landmarks != N_LANDMARKS,
-                "device": not _is(self.device, "cpu"),
                 "config": self.config is not None,
             }
             other = "refined"
@@ -224,7 +224,8 @@ class Parameters:
         seed
             Seed of the fit.
         """
-        options = FitOptions(settings, self.kernel("refined"), self.first_band, seed)
+        device = available(self.device)
+        options = FitOptions(settings, self.kernel("refined"), self.first_band, seed, device)
         return add_dataset(model, *known, *new, options, n_landmarks=self.n_landmarks)
 
 

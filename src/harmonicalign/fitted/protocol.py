@@ -57,8 +57,8 @@ class AlignedModel(Protocol):
     def coordinates(self) -> list[Array]:
         """Aligned coordinates of every dataset's rows."""
 
-    def place(self, i: int, rows: Any, signals: Any) -> Array:
-        """Aligned coordinates of rows of dataset i."""
+    def place(self, i: int, rows: Any, signals: Any, device: Any = "cpu") -> Array:
+        """Aligned coordinates of rows of dataset i, computed on a device of `engines.devices.resolve`."""
 
     def joint_geometry(self, seed: int) -> Joint:
         """Graph and harmonics over the joint coordinates of all datasets."""

@@ -90,6 +90,27 @@ class Embedding:
             fitted = np.vstack([fitted, z])
         return np.asarray(self.axes.apply(smoothed(z, fitted, own, self.config)), dtype=np.float32)
 
+    def place_on(self, z: Any, *, together: bool = False) -> Array:
+        """The same of a tensor, on its device; the embedding is copied to the host."""
+        from harmonicalign.engines import torch_joint
+
+        config, device = self.config, z.device
+        fitted = torch_joint.to_device(self.rows, device)
+        if self.places is not None:
+            known = torch_joint.to_device(self.places, device)
+            if together:
+                known = torch_joint.stacked([known, z])
+            k = min(len(known), config.tangent_neighbours)
+            z = torch_joint.onto_planes(z, known, k, self.dimensions)
+        own = None
+        if together:
+            own = len(fitted) + np.arange(len(z))
+            fitted = torch_joint.stacked([fitted, z])
+        k = min(config.joint_neighbours, len(fitted) - together)
+        if k > 0:
+            z = torch_joint.smoothed_among(z, fitted, own, k, config.smoothing)
+        return torch_joint.to_host(self.axes.apply(z, device))
+
     def joint_geometry(self, parts: Sequence[Array], seed: int, device: Any = "cpu") -> Joint:
         """Graph and harmonics over embedded rows, dataset by dataset."""
         n = sum(map(len, parts))

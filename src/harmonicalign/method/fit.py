@@ -25,7 +25,7 @@ from harmonicalign.method.embed import embed
 from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment, PairProblem
-from harmonicalign.method.space import JointSpace, joint_space, pooled_correspondence
+from harmonicalign.method.space import joint_space, pooled_correspondence
 from harmonicalign.method.verdicts import all_doubts, doubts, judged, warn
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
@@ -103,7 +103,7 @@ def fit_refined(
             # Mostly single-threaded numpy passes over all rows, so datasets are processed in parallel.
             z: list[Any] = in_threads(lambda part: space.place(*part), parts)
         else:
-            z = [_place_on(options.device, space, *part) for part in parts]
+            z = [space.place_on(options.device, *part) for part in parts]
         doubtful = all_doubts(names, pairs, sides, space, config)
     warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
     with progress.stage("embedding"):
@@ -175,7 +175,11 @@ def add_dataset(
     placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
     space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
     # All rows of a dataset are added at once and are also neighbours of each other.
-    added = model.embedding.place(space.place(number, components, new_signals), together=True)
+    if options.device == "cpu":
+        added = model.embedding.place(space.place(number, components, new_signals), together=True)
+    else:
+        z = space.place_on(options.device, number, components, new_signals)
+        added = model.embedding.place_on(z, together=True)
     return replace(
         model,
         reductions=(*model.reductions, reduction),
@@ -185,16 +189,6 @@ def add_dataset(
         space=space,
         added=(*model.added, added),
     )
-
-
-def _place_on(device: Any, space: JointSpace, i: int, components: Array, signals: Any) -> Any:
-    """Joint coordinates on a torch device, to which rows that are their own signals go only once."""
-    rows: Any = components
-    if signals is components:
-        from harmonicalign.engines.torch_joint import to_device
-
-        rows = signals = to_device(components, device)
-    return space.place_on(device, i, rows, signals)
 
 
 def _describe(

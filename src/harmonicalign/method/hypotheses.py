@@ -16,7 +16,7 @@ import numpy as np
 from harmonicalign._typing import Array, Pair
 from harmonicalign.engines.rows import unit_rows
 from harmonicalign.method.anchors import find_anchors
-from harmonicalign.method.maps import component_maps, weighted_axes
+from harmonicalign.method.maps import component_maps
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
 __all__ = [
@@ -81,7 +81,7 @@ def alternate(problem: PairProblem, start: Start) -> PairAlignment:
         found = problem.judge(problem.rotation_of(pairing)[1])
         share = found.share
         worth = found.weights * found.energy
-        axes = weighted_axes(problem.sides, centres, found.weights, worth, seed, config)
+        axes = problem.axes(centres, found.weights, worth, seed)
         signals = problem.signals(axes)
         # Ignore the signals when the permutation test is not significant.
         significant = problem.significance.p <= problem.significance.chance
@@ -107,7 +107,7 @@ def by_signals(
     problem: PairProblem, centres: Pair, weights: Array, worth: Array, random_state: int = 0
 ) -> tuple[Pair, Pair]:
     """Joint coordinates from the weighted signals alone, and these signals."""
-    axes = weighted_axes(problem.sides, centres, weights, worth, random_state, problem.config)
+    axes = problem.axes(centres, weights, worth, random_state)
     signals = problem.signals(axes)
     return problem.directions(signals), signals
 
@@ -130,7 +130,7 @@ class FromHarmonics:
         ex = unit_rows(x.harmonics.phi * frequencies)
         ey = unit_rows((y.harmonics.phi @ problem.rotation.T) * frequencies)
         weights = problem.weights
-        axes = weighted_axes(problem.sides, problem.means(), weights, weights, config=problem.config)
+        axes = problem.axes(problem.means(), weights, weights)
         sx, sy = problem.signals(axes)
         joint = np.hstack([ex, unit_rows(sx)]), np.hstack([ey, unit_rows(sy)])
         return alternate(problem, Start(self.name, joint, None, _first_steps(problem, self.name)))

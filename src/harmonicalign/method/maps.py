@@ -24,15 +24,15 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array, Pair
-from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.method.anchors import find_anchors, masses
+from harmonicalign.method.axes import Products, axes_of_products, axes_of_rows
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.paper.harmonics import Harmonics
-from harmonicalign.paper.reduction import leading_axes
 
 __all__ = [
     "LinearMap",
     "Side",
+    "by_products",
     "component_maps",
     "leading_signals",
     "reversed_maps",
@@ -184,6 +184,12 @@ def leading_signals(worth: Array, most: int) -> Array:
     return np.sort(np.argsort(-worth, kind="stable")[:most])
 
 
+def by_products(sides: Sequence[Side], config: MethodConfig) -> bool:
+    """Whether the products of the signals are smaller than the signals, and all signals are used."""
+    n_signals = sides[0].signals.shape[1]
+    return bool(n_signals <= min(config.most_signals, sum(side.signals.shape[0] for side in sides)))
+
+
 def weighted_axes(
     sides: Sequence[Side],
     centres: Sequence[Array],
@@ -192,6 +198,7 @@ def weighted_axes(
     random_state: int = 0,
     config: MethodConfig = DEFAULT,
     factors: Sequence[Array] | None = None,
+    products: Sequence[Products] | None = None,
 ) -> tuple[LinearMap, ...]:
     """Maps of the signals of every dataset to the joint principal components of the weighted signals.
 
@@ -211,16 +218,20 @@ def weighted_axes(
         Number of components, and maximum number of signals.
     factors
         For every dataset, the factors that bring its signals to common units; None if they have them.
+    products
+        For every dataset, the products of its signals, if the caller has them.
     """
     scales = [weights] * len(sides) if factors is None else [weights * f for f in factors]
-    chosen = leading_signals(worth, config.most_signals)
-    stacked = np.vstack(
-        [
-            (dense_columns(s.signals, chosen) - c[chosen]) * scale[chosen]
-            for s, c, scale in zip(sides, centres, scales, strict=True)
-        ]
-    )
-    leading = leading_axes(stacked, config.n_components, random_state)
+    chosen, k = leading_signals(worth, config.most_signals), config.n_components
+    if by_products(sides, config):
+        known = products or (Products.of(side.signals) for side in sides)
+        leading = axes_of_products(known, centres, weights, factors, k, random_state)
+    else:
+        every = len(chosen) == len(weights)
+        some = [side.signals if every else side.signals[:, chosen] for side in sides]
+        leading = axes_of_rows(
+            some, [c[chosen] for c in centres], [scale[chosen] for scale in scales], k, random_state
+        )
     axes = np.zeros((len(weights), leading.shape[1]))
     axes[chosen] = leading
     matrices = [scale[:, None] * axes for scale in scales]

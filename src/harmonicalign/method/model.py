@@ -101,9 +101,12 @@ class RefinedModel:
         """Embedding of every dataset."""
         return [*self.embedding.split(), *self.added]
 
-    def place(self, i: int, rows: Any, signals: Any) -> Array:
+    def place(self, i: int, rows: Any, signals: Any, device: Any = "cpu") -> Array:
         """Embedding of rows of dataset i: its maps and shift, then their place among the fitted rows."""
-        return self.embedding.place(self.space.place(i, self.reductions[i].apply(rows), signals))
+        components = self.reductions[i].apply(rows)
+        if device == "cpu":
+            return self.embedding.place(self.space.place(i, components, signals))
+        return self.embedding.place_on(self.space.place_on(device, i, components, signals))
 
     def place_rigidly(self, i: int, rows: Any, signals: Any) -> Array:
         """Coordinates of rows of dataset i in the common space before local shifts."""

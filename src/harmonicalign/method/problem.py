@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,16 @@ from harmonicalign.evidence.correspondence import Correspondence, correspondence
 from harmonicalign.evidence.relations import relate
 from harmonicalign.evidence.significance import Significance, permutation_test
 from harmonicalign.method.anchors import find_anchors, masses
+from harmonicalign.method.axes import Products
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.maps import LinearMap, Side, reversed_maps, typical_length
+from harmonicalign.method.maps import (
+    LinearMap,
+    Side,
+    by_products,
+    reversed_maps,
+    typical_length,
+    weighted_axes,
+)
 from harmonicalign.paper.align import Alignment, calibrate, orthogonalize
 from harmonicalign.paper.bands import bandlimiting_weights
 
@@ -179,6 +188,26 @@ class PairProblem:
             for mass, side in zip(masses(pairing), self.sides, strict=True)
         )
         return x, y
+
+    @cached_property
+    def products(self) -> tuple[Products, ...] | None:
+        """Products of both datasets' signals, if their axes follow from these."""
+        if not by_products(self.sides, self.config):
+            return None
+        return tuple(Products.of(side.signals) for side in self.sides)
+
+    def axes(
+        self,
+        centres: Sequence[Array],
+        weights: Array,
+        worth: Array,
+        random_state: int = 0,
+        factors: Sequence[Array] | None = None,
+    ) -> tuple[LinearMap, ...]:
+        """Maps of both datasets' signals to the joint components of the weighted signals: `weighted_axes`."""
+        return weighted_axes(
+            self.sides, centres, weights, worth, random_state, self.config, factors, self.products
+        )
 
     def mapped(self, maps: Sequence[LinearMap]) -> Pair:
         """Principal components of both datasets, mapped into those of the first."""

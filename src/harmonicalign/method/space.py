@@ -87,9 +87,12 @@ class JointSpace:
 
     def place_on(self, device: Any, i: int, components: Array, signals: Any) -> Any:
         """The same on a torch device; returns a tensor."""
-        from harmonicalign.engines.torch_joint import displaced
+        from harmonicalign.engines.torch_joint import displaced, to_device
 
-        z = self.place_rigidly(i, components, signals, device)
+        rows: Any = components
+        if signals is components:  # rows that are their own signals go there once
+            rows = signals = to_device(components, device)
+        z = self.place_rigidly(i, rows, signals, device)
         if not self.shifts:
             return z
         shift = self.shifts[i]

@@ -23,7 +23,7 @@ from harmonicalign._typing import Array
 from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.method.anchors import find_anchors, masses
 from harmonicalign.method.config import MethodConfig
-from harmonicalign.method.maps import Side, component_maps, weighted_axes
+from harmonicalign.method.maps import Side, component_maps
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
 __all__ = ["rescaled_if_better", "unit_factors"]
@@ -49,9 +49,7 @@ def rescaled_if_better(problem: PairProblem, found: PairAlignment) -> PairAlignm
     pairing, same = found.pairing, np.ones(len(problem.weights))
     for _ in range(config.n_steps):
         centres, factors = problem.centres(pairing), unit_factors(problem.sides, pairing, config)
-        axes = weighted_axes(
-            problem.sides, centres, same, problem.weights, problem.random_state, config, (same, factors)
-        )
+        axes = problem.axes(centres, same, problem.weights, problem.random_state, (same, factors))
         joint = problem.directions(problem.signals(axes))
         pairing = find_anchors(*joint, config)
     maps = component_maps(problem.sides, pairing, config=config)

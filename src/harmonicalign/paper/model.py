@@ -11,9 +11,10 @@ import numpy as np
 from harmonicalign._progress import Progress
 from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
+from harmonicalign.engines.devices import engines_on
 from harmonicalign.inputs.settings import FitOptions
 from harmonicalign.paper.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
-from harmonicalign.paper.graph import kernel_graph
+from harmonicalign.paper.graph import EXACT_ROWS, kernel_graph
 from harmonicalign.paper.harmonics import Harmonics, harmonics
 from harmonicalign.paper.joint import Joint, joint_geometry, synchronize, unified_blocks
 from harmonicalign.paper.reduction import Reduction, reduce_rows
@@ -57,10 +58,11 @@ class PaperModel:
         """Aligned coordinates of the rows of every dataset."""
         return [self._rotate(i, h.phi) for i, h in enumerate(self.harmonics)]
 
-    def place(self, i: int, rows: Any, signals: Any) -> Array:
+    def place(self, i: int, rows: Any, signals: Any, device: Any = "cpu") -> Array:
         """Coordinates of rows of dataset i, by the Nyström extension of its harmonics."""
-        h = self.harmonics[i]
-        return self._rotate(i, h.extend(h.graph.extend(self.reductions[i].apply(rows))))
+        h, (neighbours, _) = self.harmonics[i], engines_on(device)
+        new = self.reductions[i].apply(rows)
+        return self._rotate(i, h.extend(h.graph.extend(new, neighbours=neighbours)))
 
     def joint_geometry(self, seed: int) -> Joint:
         """Graph and harmonics of the aligned coordinates of all datasets."""
@@ -122,13 +124,17 @@ def fit_paper(
         Receives every stage.
     """
     settings, kernel, seed, first_band = options.settings, options.kernel, options.seed, options.first_band
+    engine, solver = engines_on(options.device)
     reductions, found = [], []
     for i, (data, name) in enumerate(zip(datasets, names, strict=True)):
         with progress.stage(f"graph of {name}"):
             reduction, rows = reduce_rows(data, settings.n_pca[i], seed)
-            graph = kernel_graph(rows, n_neighbors=settings.n_neighbors[i], **kernel)
+            # Of few rows all distances are computed, and of matrices of distances none.
+            search = engine if kernel["metric"] == "euclidean" and len(rows) > EXACT_ROWS else None
+            graph = kernel_graph(rows, n_neighbors=settings.n_neighbors[i], neighbours=search, **kernel)
         with progress.stage(f"harmonics of {name}"):
-            found.append(harmonics(graph, settings.n_harmonics[i], random_state=seed, name=name))
+            k = settings.n_harmonics[i]
+            found.append(harmonics(graph, k, random_state=seed, name=name, solver=solver))
         reductions.append(reduction)
     with progress.stage("alignment"):
         if signal_pca is not None:
