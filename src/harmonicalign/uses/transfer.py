@@ -132,10 +132,10 @@ def transfer_labels(
         graph over source and target.
     support
         Confidence of each target row with respect to the source, in [0, 1], from `row_confidence`. Rows
-        may belong to a class that the source lacks unless they have full confidence; by how much this
-        reduces the probabilities of all classes is estimated from the coordinates
+        may belong to a class that the source lacks unless all have full confidence; by how much this
+        reduces the probabilities of each is estimated from the coordinates
         (`harmonicalign.uses.novelty`). With fewer than a hundred rows in source or target, or if less than
-        a tenth of the target seems to be of other classes, the confidence itself reduces the probabilities
+        15 % of the target seems to be of other classes, the confidence itself reduces the probabilities
         of rows far from the source: from 0.95 (no reduction) to 0.65 (to zero).
     threshold
         Rows whose confidence is below this are "unassigned". None assigns every row.
@@ -270,10 +270,10 @@ def transfer_values(
 def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tested: Array) -> Array:
     """Probability that a row belongs to a class of the source.
 
-    Rows of full confidence do. For others it is estimated (`known_probability`), unless rows or strange rows
-    are few. It is then low only for rows of low confidence that are also farther from the source than the
-    rows of the source are from each other, because confidence is also low where one dataset is only denser
-    than the other.
+    If all have full confidence they do. Otherwise it is estimated (`known_probability`), unless rows or
+    strange rows are few. It is then low only for rows of low confidence that are also farther from the
+    source than the rows of the source are from each other, because confidence is also low where one dataset
+    is only denser than the other.
     """
     n = len(new)
     if support is None:
@@ -283,10 +283,10 @@ def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tes
         raise ValueError(f"support has shape {values.shape} but target has {n} rows; pass one number per row")
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("support must lie between 0 and 1")
-    if min(len(rows), n) >= FEWEST:
+    if min(len(rows), n) >= FEWEST and (values < 1).any():
         probability = known_probability(rows, new, k)
         if np.mean(1 - probability) >= FEW_STRANGE:
-            return np.where(values >= 1, 1.0, probability)
+            return probability
     low, high = _SUPPORT
     factor = np.clip((values - low) / (high - low), 0, 1)
     if len(rows) > 1:
