@@ -11,7 +11,7 @@ from two_sides import side, spectra
 from harmonicalign.evidence import relations, significance
 from harmonicalign.evidence.config import EVIDENCE
 from harmonicalign.evidence.correspondence import scores
-from harmonicalign.evidence.relations import relate
+from harmonicalign.evidence.relations import Relations, relate
 from harmonicalign.evidence.significance import (
     _shuffled,
     _smoothness,
@@ -188,6 +188,16 @@ def test_features_that_go_opposite_ways(rng):
     assert not any(
         test(s * y[:, np.roll(rng.permutation(20), 1)]).opposed for s in (-1, 1) for _ in range(10)
     )
+
+
+def test_opposite_signs_where_no_wrong_pair_agrees(sides):
+    """The third statistic is then zero under every permutation, and nothing may overflow."""
+    hx, hy, a, b = spectra(sides)
+    off = 1 - np.eye(6)
+    x, y = np.stack([0.1 * off, off, off]), np.stack([0.1 * off, -off, -off])
+    found = permutation_test(hx, hy, a[:, :6], b[:, :6], relations=Relations(np.arange(6), 6, x, y, -1.0))
+    assert found.opposed
+    assert np.isfinite(found.null).all()
 
 
 def test_features_that_say_nothing_do_not_disturb_relations(sides):

@@ -204,7 +204,8 @@ def _compared(
     observed = float(standing.max())
     opposed = False
     if relations is not None and relations.opposed:
-        beyond = (float(_relatedness(relations.negated())[0]) - mean[-1]) / spread[-1]
+        negated = float(_relatedness(relations.negated())[0])
+        beyond = (negated - mean[-1]) / max(spread[-1], 1e-12 * negated)  # no wrong pair may agree at all
         opposed = bool(beyond > max(config.clearly, standing[-1]))
     null = ((permuted - mean) / spread).max(axis=1)
     # If nothing varies, only rounding errors are left and must not be amplified.
