@@ -18,6 +18,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -92,11 +93,18 @@ def heavy(rng: np.random.RandomState) -> Drawn:
     )
 
 
-def scaled(rng: np.random.RandomState) -> Drawn:
-    """Noise of unequal scales, the same in both datasets: not exchangeable, so beyond the promise."""
-    n, m, d = _sizes(rng, 5, 50)
-    scale = np.exp(rng.randn(d))
-    return _nothing(rng.randn(n, d) * scale, rng.randn(m, d) * scale)
+def scaled(rng: np.random.RandomState, of: Callable[[np.random.RandomState], Drawn] = gaussian) -> Drawn:
+    """Another design with columns of unequal scales, the same in both datasets: not exchangeable."""
+    drawn = of(rng)
+    scale = np.exp(rng.randn(drawn.x.shape[1]))
+    return Drawn(drawn.x * scale, drawn.y * scale, drawn.truth)
+
+
+def common(rng: np.random.RandomState) -> Drawn:
+    """One factor that raises all columns, by different amounts, and noise; as sequencing depth does."""
+    n, m, d = _sizes(rng, 10, 50)
+    noise = rng.uniform(0.3, 1)
+    return _nothing(*(rng.randn(a, 1) * rng.uniform(0, 1, d) + noise * rng.randn(a, d) for a in (n, m)))
 
 
 def autocorrelated(rng: np.random.RandomState) -> Drawn:
@@ -123,7 +131,16 @@ NULLS: dict[str, Callable[[np.random.RandomState], Drawn]] = {
 }
 """Designs without any correspondence, on which the promises are made."""
 
-DESIGNS = {**NULLS, "skewed half": skewed_half, "scaled": scaled}
+SCALED: dict[str, Callable[[np.random.RandomState], Drawn]] = {
+    "scaled": scaled,
+    "scaled clusters": partial(scaled, of=clusters),
+    "scaled factors": partial(scaled, of=factors),
+    "common factor": common,
+    "scaled common": partial(scaled, of=common),
+}
+"""Designs in which columns cannot change places, because their scales or a common factor tell them apart."""
+
+DESIGNS = {**NULLS, **SCALED, "skewed half": skewed_half}
 
 
 def _sizes(rng: np.random.RandomState, least: int, most: int) -> tuple[int, int, int]:

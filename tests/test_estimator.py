@@ -481,6 +481,12 @@ def test_bad_batch_and_signals(pair):
     both = np.r_[x, y]
     with pytest.raises(ValueError, match=r"batch has shape \(3,\) but X has 130 rows"):
         paper().fit(both, batch=[0, 1, 2])
+    with pytest.raises(ValueError, match="batch is the text 'dataset'; pass the labels themselves"):
+        paper().fit(both, batch="dataset")
+    with pytest.raises(ValueError, match=r"a generator is neither a matrix nor a list; pass list\(…\)"):
+        paper().fit(part for part in (x, y))
+    with pytest.raises(ValueError, match=r"different lengths; .* datasets of one column, reshape each"):
+        paper().fit([x[:, 0], y[:, 0]])
     with pytest.raises(ValueError, match="batch contains NaN"):
         paper().fit(both, batch=[np.nan] * 130)
     with pytest.raises(ValueError, match="already several datasets"):

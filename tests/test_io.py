@@ -771,3 +771,11 @@ def test_numbers_in_order_are_names_of_columns_unless_all_of_a_line_is_numbers(t
     assert not caplog.text
     assert read_lines(tmp_path / "d.csv", "400.1,400.2,400.3", *rows).shape == (21, 3)
     assert "the first line is numbers in order and is taken as a row of data" in caplog.text
+
+
+def test_names_of_columns_that_come_twice_are_said(tmp_path, caplog):
+    rows = ["a,1,2,3", "b,4,5,6", "c,7,8,10"]
+    read_lines(tmp_path / "once.csv", "id,g0,g2,g1", *rows)
+    assert not caplog.records
+    assert read_lines(tmp_path / "twice.csv", "id,g0,g0,g1", *rows).shape == (3, 3)
+    assert "'g0' comes several times among the names of columns" in caplog.text

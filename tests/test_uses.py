@@ -95,6 +95,8 @@ def test_values_are_smoothed_in_the_form_they_come_in(digits):
     assert list(by_key.values) == ["a", "b"]
     np.testing.assert_array_equal(np.vstack(list(by_key.values.values())), wanted)
     np.testing.assert_array_equal(np.vstack(model.denoise(list(halves.values()), t=2).values), wanted)
+    keyed = sp.dok_array(np.vstack(list(halves.values())))  # a mapping, but one matrix
+    np.testing.assert_array_equal(model.denoise(keyed, t=2).values, wanted)
     by_default = model.denoise(t=2).values
     np.testing.assert_array_equal(by_default["b"], wanted[120:])
     np.testing.assert_array_equal(

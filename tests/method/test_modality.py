@@ -62,6 +62,20 @@ def test_prediction_is_a_ridge_chosen_by_leaving_one_out(rng):
     assert found.apply(x)[:, 3].std() < 0.5 * found.apply(x)[:, 0].std(), "noise is not predicted"
 
 
+def test_components_that_do_not_vary_predict_the_mean(rng):
+    y = rng.standard_normal((10, 3))
+    found = _prediction(np.zeros((10, 4)), y)
+    assert found.apply(np.zeros((10, 4))) == pytest.approx(np.tile(y.mean(axis=0), (10, 1)))
+    # Rows of one kind in a dataset whose signals are not its columns.
+    data = [rng.standard_normal((20, 4)), np.ones((6, 2))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = HarmonicAlignment(random_state=0).fit(
+            data, signals=[rng.standard_normal((20, 3)), rng.random((6, 3))]
+        )
+    assert all(np.isfinite(z).all() for z in model.embedding_)
+
+
 def test_a_reading_is_the_mean_of_signals_and_prediction(rng):
     data, signals = two_readings(rng)
     sides = [plain_side(d, s + 5) for d, s in zip(data, signals, strict=True)]

@@ -190,6 +190,12 @@ class EvidenceConfig:
         "benchmarks/calibration.py",
         (30,),
     )
+    most_permutations: int = constant(
+        799,
+        "permutations at which the test stops, however near p is to `chance`",
+        "a bound on cost: p near .05 is then known to .015",
+        (0,),
+    )
     clear_permutations: int = constant(
         0, "permutations after which the test stops if p is below `clear_p`; 0 never", "see many_permutations"
     )

@@ -31,12 +31,14 @@ class Significance:
     z
         Observed agreement minus its mean under permutation, in standard deviations.
     p
-        Probability of an agreement at least as large under permutation.
+        Probability of an agreement at least as large if features are paired, or signs are drawn, at random;
+        the larger of the two.
     observed
         Agreement of the features as they are paired: the largest of the statistics, each standardised by its
         mean and standard deviation under permutation.
     null
-        The same for permuted features; empty if there are too few features for a test.
+        The same for permuted or negated features, whichever gives the larger p; empty if there are too few
+        features for a test.
     opposed
         Whether corresponding features seem to have opposite signs, as if those of one dataset were negated.
     chance
@@ -97,11 +99,18 @@ def permutation_test(
     sensitive to a few strongly informative signals. ``Σ max(c_s, 0)³`` over the scores of the relations needs
     no rotation and is sensitive with few features, which some rotation always makes agree.
 
-    Features are permuted among features of similar smoothness only, because two low-frequency features
-    correlate better than a low- and a high-frequency one whatever they mean. All permutations within the
-    blocks are equally likely, so that the rank of the agreement among the permuted ones is an exact p-value
-    where the features of a block are exchangeable; smaller p follow from the tail (`tail_probability`). Fewer
-    than five features that vary in both datasets are not tested.
+    There are two nulls, and the larger p counts. Features are permuted among features of similar
+    smoothness only, because two low-frequency features correlate better than a low- and a high-frequency
+    one whatever they mean. All permutations within the blocks are equally likely, so that the rank of the
+    agreement among the permuted ones is an exact p-value where the features of a block are exchangeable.
+    They are not where columns have unequal scales, the same in both datasets: a column of large scale is
+    smooth on both graphs, and so agrees with itself more than with others. For the first two statistics,
+    which use the graphs, features are therefore also negated at random. Each keeps its smoothness then
+    and loses only its relations to the others, and the rank is exact for independent columns of any
+    scales. The third statistic does not depend on scales.
+
+    Smaller p follow from the tail (`tail_probability`). More are drawn while p is too near `chance` to tell,
+    given their number. Fewer than five features that vary in both datasets are not tested.
 
     The test does not detect opposite signs: if the features of one dataset are negated, a wrong rotation can
     make them agree nearly as well. The relations detect this (`harmonicalign.evidence.relations`); see
@@ -130,31 +139,59 @@ def permutation_test(
     if a.shape[1] < config.fewest_features:
         return Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0), chance=config.chance)
 
-    rng, least = np.random.RandomState(random_state), config.block_features
+    least = config.block_features
+    # Signs have draws of their own, so that the permutations do not depend on them.
+    rng, sign_rng = np.random.RandomState(random_state), np.random.RandomState([random_state, 1])
     smoothness = _smoothness(fx, a) + _smoothness(fy, b)
     order = np.argsort(smoothness, kind="stable")
     every = np.full(len(informative), -np.inf)  # uninformative features are sorted first
     every[informative] = smoothness
     of_related = None if relations is None else np.argsort(every[relations.features], kind="stable")
+    either_sign = np.hstack([b, -b])
 
-    def statistics(n: int | None) -> Array:
-        """Of the features as they are paired (n is None), or of n permutations."""
-        found = _agreements(a, b, fx, bands, _draws(order, rng, least, n))
+    def related(n: int | None) -> list[Array]:
         if relations is None or of_related is None:
-            return found
-        return np.column_stack([found, _relatedness(relations, _draws(of_related, rng, least, n))])
+            return []
+        return [_relatedness(relations, _draws(of_related, rng, least, n))]
 
-    as_paired = statistics(None)[0]
-    permuted = np.empty((0, len(as_paired)))
-    first = config.permutations
-    if config.clear_permutations:
-        first = min(first, max(config.clear_permutations, config.tail_draws + 1))
-    for n in (first, config.permutations - first):
-        permuted = np.concatenate([permuted, statistics(n)]) if n else permuted
-        test = _compared(as_paired, permuted, relations, config)
-        if test.p < config.clear_p:
+    def drawn(n: int) -> Array:
+        """Statistics of n permutations and of n features with random signs, (2, n, number of statistics)."""
+        permuted = _agreements(a, b, fx, bands, _draws(order, rng, least, n))
+        third = related(n)
+        signs = np.arange(len(order)) + len(order) * sign_rng.randint(2, size=(n, len(order)))
+        negated = _agreements(a, either_sign, fx, bands, signs)
+        return np.stack([np.column_stack([permuted, *third]), np.column_stack([negated, *third])])
+
+    as_paired = np.column_stack(
+        [_agreements(a, b, fx, bands, _draws(order, rng, least, None)), *related(None)]
+    )
+    nulls = np.empty((2, 0, as_paired.shape[1]))
+    for n in _stages(config):
+        nulls = np.concatenate([nulls, drawn(n)], axis=1)
+        tests = [_compared(as_paired[0], null, relations, config) for null in nulls]
+        test = max(tests, key=lambda t: t.p)
+        if _is_clear(test.p, nulls.shape[1], config):
             break
     return test
+
+
+def _stages(config: EvidenceConfig) -> list[int]:
+    """How many more draws are made, as long as the test is not clear."""
+    totals = [config.permutations]
+    if config.clear_permutations:
+        totals = [max(config.clear_permutations, config.tail_draws + 1), *totals]
+    while totals[-1] < config.most_permutations:
+        totals.append(min(2 * totals[-1] + 1, config.most_permutations))
+    reached = np.maximum.accumulate(totals)
+    return [int(n) for n in np.diff(reached, prepend=0) if n]
+
+
+def _is_clear(p: float, n: int, config: EvidenceConfig) -> bool:
+    """Whether no more draws are needed after n."""
+    if n < config.permutations:
+        return p < config.clear_p
+    # Two standard errors of a share of n draws.
+    return abs(p - config.chance) > 2 * np.sqrt(config.chance * (1 - config.chance) / n)
 
 
 def _compared(
@@ -167,7 +204,8 @@ def _compared(
     observed = float(standing.max())
     opposed = False
     if relations is not None and relations.opposed:
-        beyond = (float(_relatedness(relations.negated())[0]) - mean[-1]) / spread[-1]
+        negated = float(_relatedness(relations.negated())[0])
+        beyond = (negated - mean[-1]) / max(spread[-1], 1e-12 * negated)  # no wrong pair may agree at all
         opposed = bool(beyond > max(config.clearly, standing[-1]))
     null = ((permuted - mean) / spread).max(axis=1)
     # If nothing varies, only rounding errors are left and must not be amplified.

@@ -58,7 +58,7 @@ def over_all_rows(values: Datasets | None, inputs: Inputs, sizes: Sequence[int])
         return OverAllRows(
             _stack(inputs.signals), lambda found: inputs.restore_signals(np.split(found, ends))
         )
-    if isinstance(values, Mapping):
+    if isinstance(values, Mapping) and not sp.issparse(values):  # scipy's matrices of keys are mappings
         if set(values) != set(inputs.keys):
             raise ValueError(f"values has the datasets {list(values)}; the model has {inputs.keys}")
         parts = _checked([values[key] for key in inputs.keys], inputs, sizes)

@@ -6,7 +6,7 @@ that speaks the dataframe interchange protocol, narwhals' included, is read thro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -116,6 +116,8 @@ def opened(x: Any) -> Any:
     """A table of a known library for a table of any other; everything else stays as it is."""
     if isinstance(x, np.ndarray | list | tuple | Named) or sp.issparse(x):
         return x
+    if isinstance(x, Iterator):
+        raise ValueError(f"a {type(x).__name__} is neither a matrix nor a list; pass list(…) of it")
     lazy = hasattr(x, "collect") and not hasattr(x, "to_numpy")
     if lazy or (hasattr(x, "compute") and hasattr(x, "columns")):
         raise ValueError(

@@ -52,6 +52,8 @@ def batch_codes(name: str, batch: Labels, n: int, of: str) -> tuple[list[Hashabl
     Every row needs a label, and all must be text, or all numbers: 1 and "1" would otherwise be one dataset
     in some places and two in others.
     """
+    if isinstance(batch, str):
+        raise ValueError(f"{name} is the text {batch!r}; pass the labels themselves, one per row of {of}")
     shape = (len(batch),) if isinstance(batch, list | tuple) else np.asarray(batch).shape
     if len(shape) != 1 or shape[0] != n:
         raise ValueError(f"{name} has shape {shape} but {of} has {n} rows; give one label per row")

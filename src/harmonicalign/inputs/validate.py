@@ -128,7 +128,10 @@ def _dense_numbers(name: str, x: Any) -> Array:
     try:
         matrix = np.asarray(x)
     except ValueError as error:
-        raise ValueError(f"{name} has rows of different lengths; give each as many columns") from error
+        raise ValueError(
+            f"{name} has rows of different lengths; give each as many columns, or, if they are "
+            "datasets of one column, reshape each with .reshape(-1, 1)"
+        ) from error
     if matrix.ndim != 2:
         raise ValueError(
             f"{name} has {matrix.ndim} dimension(s); expected 2D array of rows by columns. "

@@ -173,7 +173,9 @@ def _prediction(components: Array, wanted: Array) -> LinearMap:
     middle = wanted.mean(axis=0)
     seen = u.T @ wanted
     penalties = _PENALTIES * np.mean(d**2)
-    filters = d[:, None] ** 2 / (d[:, None] ** 2 + penalties)
+    total = d[:, None] ** 2 + penalties
+    # Components that do not vary, as of a single kind of row, predict the mean.
+    filters = np.divide(d[:, None] ** 2, total, out=np.zeros_like(total), where=total > 0)
     leverage = (u**2) @ filters + 1 / len(wanted)
     errors = np.stack(
         [

@@ -132,11 +132,11 @@ def transfer_labels(
         graph over source and target.
     support
         Confidence of each target row with respect to the source, in [0, 1], from `row_confidence`. Rows
-        may belong to a class that the source lacks unless they have full confidence; by how much this
-        reduces the probabilities of all classes is estimated from the coordinates
-        (`harmonicalign.uses.novelty`). With fewer than a hundred rows in source or target, or if less than
-        a tenth of the target seems to be of other classes, the confidence itself reduces the probabilities
-        of rows far from the source: from 0.95 (no reduction) to 0.65 (to zero).
+        may belong to a class that the source lacks unless all have full confidence; by how much this
+        reduces the probabilities of each is estimated from the coordinates
+        (`harmonicalign.uses.novelty`). With fewer than a hundred rows in source or target the confidence
+        itself reduces the probabilities of rows far from the source: from 0.95 (no reduction) to 0.65 (to
+        zero). If less than 15 % of the target seems to be of other classes, both have to agree.
     threshold
         Rows whose confidence is below this are "unassigned". None assigns every row.
     random_state
@@ -270,10 +270,10 @@ def transfer_values(
 def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tested: Array) -> Array:
     """Probability that a row belongs to a class of the source.
 
-    Rows of full confidence do. For others it is estimated (`known_probability`), unless rows or strange rows
-    are few. It is then low only for rows of low confidence that are also farther from the source than the
-    rows of the source are from each other, because confidence is also low where one dataset is only denser
-    than the other.
+    If all have full confidence they do. Otherwise it is estimated (`known_probability`), unless rows or
+    strange rows are few. It is then low only for rows of low confidence that are also farther from the
+    source than the rows of the source are from each other, because confidence is also low where one dataset
+    is only denser than the other.
     """
     n = len(new)
     if support is None:
@@ -283,10 +283,11 @@ def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tes
         raise ValueError(f"support has shape {values.shape} but target has {n} rows; pass one number per row")
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("support must lie between 0 and 1")
-    if min(len(rows), n) >= FEWEST:
+    probability = np.zeros(n)
+    if min(len(rows), n) >= FEWEST and (values < 1).any():
         probability = known_probability(rows, new, k)
         if np.mean(1 - probability) >= FEW_STRANGE:
-            return np.where(values >= 1, 1.0, probability)
+            return probability
     low, high = _SUPPORT
     factor = np.clip((values - low) / (high - low), 0, 1)
     if len(rows) > 1:
@@ -295,7 +296,8 @@ def _known_class(support: ArrayLike | None, rows: Array, new: Array, k: int, tes
         distance = nearest_rows(rows, k, new).distances.mean(axis=1)
         farther = 1 - np.searchsorted(own, distance) / len(own)
         factor = np.maximum(factor, np.minimum(farther / _COMMON, 1))
-    return np.asarray(factor)
+    # So few strange rows may be chance, and so may a low confidence: a row is doubted where both agree.
+    return np.maximum(factor, probability)
 
 
 def _mean_and_variance(moments: Array, n_columns: int) -> tuple[Array, Array]:

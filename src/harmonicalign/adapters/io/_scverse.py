@@ -24,7 +24,7 @@ _BACKED = "read it backed"
 
 _SURVEY = str(Path(_survey.__file__))
 
-_PATIENCE, _BYTES_PER_SECOND = 45, 20e6
+_PATIENCE, _BYTES_PER_SECOND = 15, 20e6
 """Seconds of processor time for looking at a file, and bytes of it that take another second."""
 
 _STALL = 10

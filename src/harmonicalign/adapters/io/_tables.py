@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -68,6 +70,7 @@ def read_text(path: Path, *, separator: str, obs: Sequence[str] = (), transpose:
         )
     if len(frame) == 0:
         raise DataFileError(f"{path} has no rows")
+    _mention_repeated_names(path, first, separator)
     if isinstance(frame.index, pd.RangeIndex) and _names_rows(frame):
         frame = frame.set_index(frame.columns[0])
     frame = _stored(frame)
@@ -283,6 +286,20 @@ def _numbers_in(line: bytes, separator: str) -> list[float | None]:
         except ValueError:
             found.append(None)
     return found
+
+
+def _mention_repeated_names(path: Path, first: bytes, separator: str) -> None:
+    """Warn if names in the first line come several times: only the first of each keeps its name."""
+    if not _is_data(first, separator):
+        names = next(csv.reader([first.decode("utf-8-sig").strip()], delimiter=separator), [])
+        repeated = [name for name, times in Counter(names).items() if name and times > 1]
+        if repeated:
+            logger.warning(
+                "%s: %s comes several times among the names of columns; all but the first get a number, and "
+                "are matched under that name",
+                path,
+                _listed(repeated),
+            )
 
 
 def _mention_doubtful_heading(path: Path, first: bytes, second: bytes, separator: str) -> None:
