@@ -8,8 +8,9 @@ import pytest
 from two_sides import plain_side, side
 
 from harmonicalign import AlignmentWarning, HarmonicAlignment
-from harmonicalign.method import DEFAULT, PairProblem, solve
-from harmonicalign.method.modality import _canonical_axes, _prediction, reading_maps
+from harmonicalign.method import DEFAULT, FromRelations, Offset, PairProblem, choose, solve
+from harmonicalign.method.choose import run_all
+from harmonicalign.method.modality import _canonical_axes, _prediction, foretold, reading_maps
 from harmonicalign.metrics import foscttm
 
 
@@ -114,6 +115,39 @@ def test_anchors_are_found_anew_in_the_readings(rng):
     assert found.start == before.start
     assert (found.pairing != before.pairing).nnz, "anchors are those of the readings"
     assert np.array_equal(found.correspondence.weights, before.correspondence.weights)
+
+
+def test_weights_are_worth_what_they_foretell_of_other_signals(rng):
+    _, signals = two_readings(rng, noise=(0.3, 0.3))
+    equal, wrong = np.ones(40), np.arange(40)
+    wrong[:30] = np.roll(wrong[:30], 1)
+    mixed = signals[1][:, wrong]
+    right = (np.arange(40) >= 30).astype(float)
+
+    def of(second, weights):
+        return foretold(tuple(side(s, s) for s in (signals[0], second)), weights)
+
+    assert of(signals[1], equal) > 0.5
+    assert of(mixed, right) > 1.1 * of(mixed, equal), "most of the links are wrong, and the weights know it"
+    few = (np.arange(40) < 4).astype(float)
+    _, noisy = two_readings(rng, noise=(3.0, 3.0))
+    sides = tuple(side(s, s) for s in noisy)
+    assert foretold(sides, equal) > 1.5 * foretold(sides, few), "all are right, and each tells little"
+    nothing = tuple(side(s, s) for s in rng.standard_normal((2, 200, 30)))
+    assert abs(foretold(nothing, np.ones(30))) < 0.05
+    assert foretold(sides, equal) == foretold(sides, equal)
+
+
+def test_the_run_is_chosen_that_foretells(rng):
+    data, signals = two_readings(rng, n=200, noise=(1.0, 1.0))
+    problem = PairProblem(
+        *(side(d, s) for d, s in zip(data, signals, strict=True)), own_columns=False, random_state=0
+    )
+    runs = run_all(problem, [Offset(), FromRelations()])
+    known = runs[1].correspondence
+    few = replace(runs[1], correspondence=replace(known, weights=np.eye(len(known.weights))[0]), worth=9.0)
+    assert choose(problem, [few], runs[:1]) is runs[0]
+    assert choose(problem, [replace(few, correspondence=runs[0].correspondence)], []).worth == 9.0
 
 
 def test_new_rows_and_a_new_dataset_are_read_as_the_others(rng):

@@ -22,7 +22,7 @@ from harmonicalign.method.hypotheses import (
     Offset,
 )
 from harmonicalign.method.maps import Side, turn
-from harmonicalign.method.modality import met_in_readings
+from harmonicalign.method.modality import foretold, met_in_readings
 from harmonicalign.method.problem import PairAlignment, PairProblem
 from harmonicalign.method.space import joint_space
 from harmonicalign.method.units import rescaled_if_better
@@ -81,10 +81,17 @@ def choose(
     Of the learned runs, the one with the highest score is the best. An offset is chosen instead if the mean
     confidence is nearly as high under it. If the permutation test is not significant, and either an offset is
     plausible or the columns have similar spreads in both datasets, the datasets are left as they are.
+
+    Signals that are not the own columns only matter by their weights (`harmonicalign.method.modality`): if
+    more than an offset was tried, the run is chosen whose weights foretell signals that are held out.
     """
     config = problem.config
     if not (learned or simple):
         raise ValueError(f"left_out is {config.left_out}; leave at least one hypothesis to try")
+    if not problem.own_columns and learned:
+        runs = [*simple, *learned]
+        told = [foretold(problem.sides, run.correspondence.weights, config) for run in runs]
+        return runs[int(np.argmax(told))]
     best = max(learned or simple, key=lambda run: run.worth)
     plausible = [run for run in simple if run.support >= config.enough_support * best.support]
     if not simple:

@@ -21,20 +21,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from harmonicalign._typing import Array, Pair
+from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.engines.rows import blend, unit_rows
+from harmonicalign.engines.threads import in_threads
 from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.method.anchors import find_anchors
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.maps import LinearMap, Side, component_maps, leading_signals
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
-__all__ = ["Reading", "met_in_readings", "reading_maps"]
+__all__ = ["Reading", "foretold", "met_in_readings", "reading_maps"]
 
 Reading = tuple[LinearMap, LinearMap]
 """Maps of the signals and of the components of a dataset; the reading of a row is the sum of both."""
@@ -118,6 +121,54 @@ def met_in_readings(problem: PairProblem, found: PairAlignment) -> PairAlignment
         found.start, pairing, maps, joint, problem.centres(pairing), trust_columns=everything, history=history
     )
     return new if everything else replace(new, correspondence=known)
+
+
+def foretold(sides: tuple[Side, Side], weights: Array, config: MethodConfig = DEFAULT) -> float:
+    """How well signals that are held out agree between rows that the other signals bring together.
+
+    Weights that follow from the agreement of single signals are noise where many signals agree a little, and
+    needed where links are wrong. What they are worth shows in signals that had no say: rows are matched by
+    the canonical components of the others, and the correlation of a held-out signal with its mean over a
+    row's matches is averaged over all signals, whatever their weight. Those that do not correspond add zero.
+
+    Parameters
+    ----------
+    sides
+        The two datasets.
+    weights
+        Weight of every signal.
+    config
+        Number of folds, rows, signals and neighbours.
+    """
+    rng, d = np.random.RandomState(0), len(weights)
+    chosen = [np.sort(rng.permutation(s.signals.shape[0])[: config.examined_rows]) for s in sides]
+    kept = leading_signals(weights, config.most_signals)
+    shown = [_centred(dense_columns(s.signals[r], kept)) for s, r in zip(sides, chosen, strict=True)]
+    fold = rng.permutation(np.arange(len(kept)) % min(config.feature_folds, d))
+
+    def agreement(f: int) -> float:
+        others = np.where(fold == f, 0.0, weights[kept])
+        axes = _canonical_axes([s * others for s in shown], config.canonical_components)
+        x, y = (unit_rows((s * others) @ own) for s, own in zip(shown, axes, strict=True))
+        k = min(config.n_anchors, len(x), len(y))
+        total = 0.0
+        for (own, a), (other, b) in permutations([(x, shown[0]), (y, shown[1])]):
+            near = nearest_rows(other, k, own, exact=False).indices
+            told = _centred(b[:, fold == f][near].mean(axis=1))
+            total += float(_correlations(a[:, fold == f], told).sum())
+        return total / 2
+
+    return sum(in_threads(agreement, range(int(fold.max()) + 1))) / len(kept)
+
+
+def _centred(x: Array) -> Array:
+    return np.asarray(x - x.mean(axis=0))
+
+
+def _correlations(x: Array, y: Array) -> Array:
+    """Correlation of every column of x with that of y, both centred; 0 where one does not vary."""
+    size = np.linalg.norm(x, axis=0) * np.linalg.norm(y, axis=0)
+    return np.divide((x * y).sum(axis=0), size, out=np.zeros(len(size)), where=size > 0)
 
 
 def _read(reading: Reading, side: Side) -> Array:
