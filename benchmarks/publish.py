@@ -5,21 +5,22 @@
     python benchmarks/accuracy.py --leave-out all                   # its column "chosen without it"
     python benchmarks/scib.py                                       # results/scib*.csv
     python benchmarks/adaptation.py                                 # results/adaptation.csv
-    harmonicalign reproduce all --out benchmarks/results/reproduce  # the experiments of the paper
+    python benchmarks/paper_results.py                              # results/reproduce: the experiments
+    python benchmarks/ablation.py --anew                            # results/ablation.csv
     python benchmarks/publish.py            # writes README.md and docs/*.md
     python benchmarks/publish.py --check    # changes nothing; the exit status is 1 if anything would change
 
 Figures of speed come from ``docs/_static/speed.csv`` by way of ``figures``, into the same pages. A page says
 where its other figures come from: a table stands between ``<!-- table: MAKER WHAT -->`` and
 ``<!-- end -->``, a number between ``<!--MAKER WHAT-->`` and ``<!--/-->``. What has no CSV stays as it is and
-is listed, so that every number can be traced or is known not to be. Of several runs the last counts.
+is listed. Of several runs the last counts. Numbers outside of such marks are listed too, unless their section
+names the command that makes them; see `trace`.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
 import re
 import statistics
 import sys
@@ -29,6 +30,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import figures
+import paper_numbers
+from paper_numbers import NoResultsError
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
@@ -91,10 +94,6 @@ LISTS = {
         ("worms_projected", "two flatworms, genes projected through sequence similarity"),
     ),
 }
-
-
-class NoResultsError(Exception):
-    """What a table or number is made of has not been measured."""
 
 
 # --------------------------------------------------------------------------------------------------------
@@ -244,10 +243,6 @@ def adaptation_table(what: str, old: str) -> str:
     return markdown(["source → target", *names.values()], body)
 
 
-# --------------------------------------------------------------------------------------------------------
-# the experiments of the paper
-
-
 def covariates_table(what: str, old: str) -> str:
     """Without and with covariates."""
     body = []
@@ -260,60 +255,20 @@ def covariates_table(what: str, old: str) -> str:
     return markdown(["", "agreement without", "with", "mixing without", "with", "cells"], body)
 
 
-def pivot_table(what: str, old: str) -> str:
-    """Rows of an experiment's ``results.csv`` as mean ± standard deviation; the head of the page is kept.
-
-    ``what`` is JSON: ``experiment``; ``rows``, the columns that name a row; ``value`` with ``column`` and the
-    ``order`` of its values, or ``values``; ``where``, values that are shown; ``range``, a value whose ends
-    are shown last; ``digits``.
-    """
-    spec = json.loads(what)
-    rows = [
-        r
-        for r in read(f"reproduce/{spec['experiment']}/results.csv")
-        if all(r.get(k) in map(str, shown) for k, shown in spec.get("where", {}).items())
-    ]
-    digits, body = spec.get("digits", 3), []
-    keys = dict.fromkeys(
-        tuple(r[k] for k in spec["rows"]) for r in rows if all(r.get(k) for k in spec["rows"])
-    )
-    for key in keys:
-        own = [r for r in rows if tuple(r.get(k) for k in spec["rows"]) == key]
-        if "values" in spec:
-            cells = [[r[value] for r in own] for value in spec["values"]]
-        else:
-            cells = [[r[spec["value"]] for r in own if r[spec["column"]] == c] for c in spec["order"]]
-        if not any(any(cell) for cell in cells):
-            continue
-        shown = [with_spread([float(v) for v in cell if v], digits) for cell in cells]
-        if "range" in spec:
-            ends = sorted(float(r[spec["range"]]) for r in own if r.get(spec["range"]))
-            shown.append(f"{ends[0]:.2g} to {ends[-1]:.2g}" if ends else "–")
-        body.append([*key, *shown])
-    if not body:
-        raise NoResultsError(f"{spec['experiment']}: results.csv has none of these rows")
-    head = old.splitlines()[:2]
-    if head[0].count("|") != len(body[0]) + 1:
-        raise ValueError(f"{spec['experiment']}: {len(body[0])} columns for the head {head[0]!r}")
-    return "\n".join([*head, *(f"| {' | '.join(line)} |" for line in body)])
-
-
-def with_spread(values: Sequence[float], digits: int) -> str:
-    if not values:
-        return "–"
-    spread = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.{digits}f}{spread}"
-
-
 TABLES: dict[str, Callable[[str, str], str]] = {
     "accuracy": lambda what, old: suite_table("accuracy", 3, what, old),
     "mixing": lambda what, old: suite_table("mixing", 2, what, old),
     "scib": scib_table,
     "adaptation": adaptation_table,
-    "pivot": pivot_table,
+    "pivot": lambda what, old: paper_numbers.pivot(what, old, RESULTS / "reproduce"),
+    "claims": lambda what, old: paper_numbers.claims(RESULTS / "reproduce"),
     "covariates": covariates_table,
 }
-NUMBERS: dict[str, Callable[[str], str]] = {"accuracy": suite_number}
+NUMBERS: dict[str, Callable[[str], str]] = {
+    "accuracy": suite_number,
+    "paper": lambda what: paper_numbers.number(what, RESULTS / "reproduce"),
+    "state": lambda what: paper_numbers.state(RESULTS / "reproduce"),
+}
 
 
 def remade(text: str, kept: list[str]) -> str:
