@@ -7,8 +7,8 @@
 
 Prints a line for every environment and exits with 1 if one of them cannot be installed or fails. The wheel is
 built from this checkout. With ``all`` torch is installed, in the build that `--torch` names. With
-``--components`` an environment has what the components' ``config.vsh.yaml`` installs and nothing else, and their
-scripts are run by it on the files of `tests/ecosystem/test_components.py` (which needs pytest here).
+``--components`` an environment has what the components' ``config.vsh.yaml`` installs and nothing else, and
+their scripts are run by it on the files of `tests/ecosystem/test_components.py` (which needs pytest here).
 """
 
 from __future__ import annotations

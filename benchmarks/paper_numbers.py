@@ -24,24 +24,22 @@ class NoResultsError(Exception):
 
 
 class Results:
-    """Rows of one experiment, and what is known of MAGAN: means and standard deviations.
+    """Rows of one experiment; of methods that were not measured anew, means and standard deviations.
 
     Parameters
     ----------
     folder
-        With ``EXPERIMENT/results.csv`` and ``magan.csv``.
+        With ``EXPERIMENT/results.csv`` and ``earlier.csv``.
     experiment
         Its name.
     """
 
     def __init__(self, folder: Path, experiment: str) -> None:
         self.name = experiment
-        path = folder / experiment / "results.csv"
-        if not path.exists():
+        self.rows = lines(folder / experiment / "results.csv")
+        self.kept = [row for row in lines(folder / "earlier.csv") if row["experiment"] == experiment]
+        if not self.rows and not self.kept:
             raise NoResultsError(f"no {experiment}/results.csv")
-        self.rows = lines(path)
-        kept = lines(folder / "magan.csv") if (folder / "magan.csv").exists() else []
-        self.kept = [row | {"method": "magan"} for row in kept if row["experiment"] == experiment]
 
     def values(self, value: str, **where: str) -> list[float]:
         """All values in the rows that match."""
@@ -49,13 +47,13 @@ class Results:
 
     def summary(self, value: str, **where: str) -> tuple[float, float | None] | None:
         """Mean and standard deviation, None if there is nothing (or one value)."""
-        for row in self.kept:
-            if row["value"] == value and matches(row, where):
-                return float(row["mean"]), float(row["sd"])
         found = self.values(value, **where)
-        if not found:
-            return None
-        return statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else None
+        if found:
+            return statistics.fmean(found), statistics.stdev(found) if len(found) > 1 else None
+        known = [row for row in self.kept if row["value"] == value and matches(row, where)]
+        if len(known) == 1:
+            return float(known[0]["mean"]), float(known[0]["sd"]) if known[0]["sd"] else None
+        return (statistics.fmean(float(row["mean"]) for row in known), None) if known else None
 
     def mean(self, value: str, **where: str) -> float:
         """Mean; an error if there is nothing."""
@@ -66,12 +64,14 @@ class Results:
 
     def along(self, key: str, value: str, **where: str) -> list[str]:
         """Values of a column for which there is something, in order of appearance."""
-        return list(
-            dict.fromkeys(r[key] for r in self.rows if matches(r, where) and r.get(key) and r.get(value))
-        )
+        here = [row for row in self.rows if row.get(value)]
+        here += [row for row in self.kept if row["value"] == value]
+        return list(dict.fromkeys(row[key] for row in here if matches(row, where) and row.get(key)))
 
 
 def lines(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -94,7 +94,7 @@ def pivot(what: str, old: str, folder: Path) -> str:
     spec = json.loads(what)
     found, digits, body = Results(folder, spec["experiment"]), spec.get("digits", 3), []
     shown = {k: [str(v) for v in values] for k, values in spec.get("where", {}).items()}
-    rows = [r for r in found.rows if all(r.get(k) in values for k, values in shown.items())]
+    rows = [r for r in found.rows + found.kept if all(r.get(k) in values for k, values in shown.items())]
     keys = dict.fromkeys(
         tuple(r[k] for k in spec["rows"]) for r in rows if all(r.get(k) for k in spec["rows"])
     )
@@ -161,13 +161,14 @@ def number(what: str, folder: Path) -> str:
 
 def state(folder: Path) -> str:
     """With which code and packages the experiments were run."""
-    runs = lines(folder / "runs.csv") if (folder / "runs.csv").exists() else []
+    runs = lines(folder / "runs.csv")
     if not runs:
         raise NoResultsError("no runs.csv")
-    ours = sorted({r["code"] for r in runs if r["method"] in ("default", "all")})
-    kinds = ("python", "numpy", "scipy", "scikit-learn", "faiss-cpu")
-    packages = {k: ", ".join(sorted({r[k] for r in runs})) for k in kinds}
-    return f"harmonicalign {' and '.join(ours)}; " + ", ".join(f"{k} {v}" for k, v in packages.items())
+    methods = {r["method"] for r in runs}
+    kinds = ("code", "python", "numpy", "scipy", "scikit-learn", "faiss-cpu")
+    found = {k: " and ".join(sorted({r[k] for r in runs})) for k in kinds}
+    packages = ", ".join(f"{k} {v}" for k, v in found.items() if k != "code")
+    return f"{', '.join(sorted(methods - {'all'}))}: harmonicalign {found['code']}; {packages}"
 
 
 # --------------------------------------------------------------------------------------------------------

@@ -1,19 +1,19 @@
 """The experiments of the paper anew: the CSVs and figures that ``docs/results.md`` is made from.
 
-    python benchmarks/paper_results.py                      # all; about an hour of one core
-    python benchmarks/paper_results.py size batch           # some of them
-    python benchmarks/paper_results.py --methods default    # after a change of the default: a third of that
-    python benchmarks/publish.py                            # then: tables and numbers of the page
+    python benchmarks/paper_results.py                              # the default anew; 15 minutes of a core
+    python benchmarks/paper_results.py size batch                   # in some of the experiments
+    python benchmarks/paper_results.py --methods none mnn paper     # others anew; half an hour
+    python benchmarks/publish.py                                    # then: tables and numbers of the page
 
 ``results/reproduce/EXPERIMENT/results.csv`` has every number, ``results/reproduce/runs.csv`` says with which
-code and packages each method was measured. Cells of an experiment that measure one method are measured for
-the methods asked for, the rows of the others stay; cells that measure several are always measured. Finished
-cells are kept in ``build/paper`` under the digest of the code, so that an interrupted run continues.
+code and packages each method was measured. Only the methods asked for are measured, the rows of the others
+stay; an experiment whose cells measure several methods at once is measured as a whole. Finished cells are
+kept in ``build/paper`` under the digest of the code, so that an interrupted run continues.
 
-MAGAN needs a GPU and is trained only if it is named (``--methods magan``). The means and standard deviations
-of its last training are in ``results/reproduce/magan.csv``, copied from the tables of the page of version
-0.1.0: its single numbers were not kept. In figures three rows of equal mean and spread stand for its three
-repeats.
+``results/reproduce/earlier.csv`` has means and standard deviations of methods that do not change (others, and
+the published one) from the run of version 0.1.0, copied from the tables of the page, because its single
+numbers were not kept. They serve until a method is measured here; MAGAN needs a GPU and was not. In figures
+three rows of equal mean and spread stand for its repeats.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from harmonicalign.experiments.reproduce import _experiment
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "reproduce"
 FIGURES = ROOT / "docs" / "_static" / "results"
-METHODS = ("none", "mnn", "wang", "shape", "paper", "default")
+METHODS = ("default", "shape")
 
 Row = dict[str, Any]
 
@@ -63,16 +63,14 @@ def of_method(name: str, methods: set[str]) -> bool:
     return name in methods or name.split(",")[0] in methods
 
 
-def magan(experiment: str) -> list[Row]:
-    """Rows of the mean and spread of MAGAN's last training: for three repeats, m − s, m and m + s."""
+def earlier(experiment: str, there: set[str]) -> list[Row]:
+    """Rows of the mean and spread of methods that are not `there`: m − s, m and m + s."""
     rows = []
-    for row in read(RESULTS / "magan.csv"):
-        if row["experiment"] == experiment:
-            where = {
-                k: row[k] for k in ("set", "form", "percent", "size", "classifier", "target") if k in row
-            }
-            for step in (-1, 0, 1):
-                rows.append(where | {"method": "magan", row["value"]: row["mean"] + step * row["sd"]})
+    for row in read(RESULTS / "earlier.csv"):
+        if row["experiment"] == experiment and str(row.get("method", "")) not in there:
+            where = {k: v for k, v in row.items() if k not in ("experiment", "value", "mean", "sd")}
+            spread = row.get("sd", 0)
+            rows += [where | {row["value"]: row["mean"] + step * spread} for step in (-1, 0, 1)]
     return rows
 
 
@@ -92,9 +90,10 @@ def renew(experiment: Experiment, methods: set[str], cache: Path, jobs: int) -> 
     kept = [json.loads(f.read_text()) for f in sorted((report.folder / "cells").iterdir())]
     extras = [(k["cell"], k["extra"]) for k in kept if json.dumps(k["cell"], sort_keys=True) in wanted]
     extras = sorted((e for e in extras if e[1]), key=lambda e: cells.index(e[0]))
-    for name, thing in experiment.outputs(rows + magan(experiment.name), extras).items():
-        if name.endswith(".png") and not (name[:5] == "batch" and name != "batch.png"):
-            _save(FIGURES / name, thing)
+    there = {str(row.get("method", "")) for row in rows}
+    for name, thing in experiment.outputs(earlier(experiment.name, there) + rows, extras).items():
+        if (FIGURES / name).exists():  # those that the page shows
+            save(FIGURES / name, thing)
     note(experiment.name, sorted({str(r.get("method", "all")).split(",")[0] for r in fresh}))
 
 
@@ -103,6 +102,16 @@ def order(experiment: Experiment, row: Row) -> Any:
     names = ["none", "wang", "mnn", "paper", "default", "shape"]
     method = str(row.get("method", "")).split(",")[0]
     return names.index(method) if method in names else -1
+
+
+def save(path: Path, figure: Any) -> None:
+    """A picture with a palette of 256 colours: a third of the size."""
+    from PIL import Image
+
+    _save(path, figure)
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(256)
+    small.save(path, optimize=True)
 
 
 def note(experiment: str, methods: list[str]) -> None:
@@ -130,7 +139,7 @@ def main() -> None:
     known = NAMES[:-1]
     if unknown := set(options.experiments) - set(known):
         parser.error(f"no experiment is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    for name in options.experiments or known:
+    for name in options.experiments or [n for n in known if n != "chunks" or "paper" in options.methods]:
         print(name, file=sys.stderr, flush=True)
         renew(_experiment(name), set(options.methods), options.cache / code_digest(), options.jobs)
 

@@ -7,6 +7,8 @@
     python benchmarks/adaptation.py                                 # results/adaptation.csv
     python benchmarks/paper_results.py                              # results/reproduce: the experiments
     python benchmarks/ablation.py --anew                            # results/ablation.csv
+    python benchmarks/transfer.py --missing                         # results/missing.csv
+    python benchmarks/regimes.py; python benchmarks/simulated.py    # results/designs.csv
     python benchmarks/publish.py            # writes README.md and docs/*.md
     python benchmarks/publish.py --check    # changes nothing; the exit status is 1 if anything would change
 
@@ -39,12 +41,15 @@ PAGES = (
     "README.md",
     "docs/coming_from/harmony.md",
     "docs/comparison.md",
+    "docs/parameters.md",
+    "docs/promises.md",
     "docs/results.md",
+    "docs/scaling.md",
     "docs/scib.md",
     "docs/tutorials/domain_adaptation.md",
 )
 
-TABLE = re.compile(r"<!-- table: (\w+) ?(.*?) -->\n\n(.*?)\n\n<!-- end -->", re.DOTALL)
+TABLE = re.compile(r"<!-- table: (\w+)([^\n]*?) -->\n\n(.*?)\n\n<!-- end -->", re.DOTALL)
 NUMBER = re.compile(r"<!--(\w+) ([^>]*?)-->([^<]*)<!--/-->")
 
 METHODS = {
@@ -190,6 +195,37 @@ COVARIATES = {
     "cytometry": "cytometry of two people on two days, 10 % of one of them left on each day",
     "digits": "digits from two cameras, a tenth of those below five left in one, of the others in the other",
 }
+DESIGNS = {
+    "regimes": {
+        "same": "as it is",
+        "moved": "moved by ½ standard deviation per column",
+        "shift": "moved by 1",
+        "missing": "moved, classes missing on a side",
+        "unequal": "moved, classes in other proportions",
+        "uneven": "moved, six times as many rows",
+        "classwise": "each class moved by its own offset",
+        "junk": "moved, as many columns of noise again",
+        "small": "moved, sixty rows each",
+        "scale": "each column in its own unit",
+        "noise": "noisier",
+        "dropout": "two fifths of the values lost (digits, tumours, wine)",
+        "monotone": "square roots",
+        "rotated": "half of the columns mixed",
+    },
+    "simulated": {
+        "plain": "plain",
+        "strong batch effect": "strong batch effect",
+        "batch effects by kind": "batch effects by cell type",
+        "weak differences": "weak differences",
+        "shallow": "shallow",
+        "other shares": "very uneven proportions",
+        "half shared": "half of the cell types shared",
+        "few shared": "6 of 18 cell types shared",
+        "one of three shared": "one of three cell types shared",
+        "small": "200 and 180 cells of 8 cell types",
+        "unequal sizes": "4000 and 300 cells",
+    },
+}
 OURS = {"harmonicalign": "**harmonicalign**"}
 
 
@@ -255,6 +291,73 @@ def covariates_table(what: str, old: str) -> str:
     return markdown(["", "agreement without", "with", "mixing without", "with", "cells"], body)
 
 
+def design_scores(table: str) -> dict[tuple[str, str, str], dict[str, float]]:
+    """Scores by design, dataset and method; those of "mean" are over the datasets, if these are known."""
+    found: dict[tuple[str, str, str], dict[str, float]] = {}
+    parts: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for row in read("designs.csv"):
+        if row["table"] == table:
+            scores = {k: float(row[k]) for k in ("accuracy", "joint", "mixing") if row[k]}
+            found[row["design"], row["data"], row["method"]] = scores
+            if row["data"] != "mean":
+                parts.setdefault((row["design"], row["method"]), []).append(scores)
+    for (design, method), each in parts.items():
+        if (design, "mean", method) not in found:
+            mean = {k: statistics.fmean(scores[k] for scores in each) for k in each[0]}
+            found[design, "mean", method] = mean
+    return found
+
+
+def designs_table(what: str, old: str) -> str:
+    """``regimes`` (accuracy) or ``simulated`` (accuracy, over all rows together, mixing)."""
+    found = design_scores(what)
+    methods = [m for m in METHODS if any(method == m for _, _, method in found)]
+    body = []
+    for design, text in DESIGNS[what].items():
+        lacks = [m for m in methods if (design, "mean", m) not in found]
+        if lacks:
+            raise NoResultsError(f"designs.csv lacks {design} by {', '.join(lacks)}")
+        scores = [found[design, "mean", m] for m in methods]
+        if what == "regimes":
+            body.append([text, *with_best([s["accuracy"] for s in scores], 3)])
+            continue
+        columns = [with_best([s[key] for s in scores], 2) for key in ("accuracy", "joint", "mixing")]
+        body.append([text, *("/".join(cells) for cells in zip(*columns, strict=True))])
+    return markdown(["the second half" if what == "regimes" else "", *(METHODS[m] for m in methods)], body)
+
+
+def design_number(what: str) -> str:
+    """``TABLE; DESIGN; DATA; METHOD``: an accuracy."""
+    table, design, data, method = (part.strip() for part in what.split(";"))
+    found = design_scores(table).get((design, data, method))
+    if found is None:
+        raise NoResultsError(f"designs.csv lacks {design} of {data} by {method}")
+    return short(found["accuracy"], 3)
+
+
+def missing_table(what: str, old: str) -> str:
+    """Calibration of transferred labels by the number of classes that the source lacks."""
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in read("missing.csv"):
+        groups.setdefault((row["data"], row["missing"]), []).append(row)
+    body = []
+    for (data, count), rows in groups.items():
+        errors = [float(row["error"]) for row in rows]
+        sure = [float(row["confidence_new"]) for row in rows if row["confidence_new"] and count != "0"]
+        ends = [short(min(errors), 3), short(max(errors), 3)]
+        body.append(
+            [
+                data,
+                count,
+                short(statistics.fmean(errors), 3),
+                " to ".join(dict.fromkeys(ends)),
+                short(statistics.fmean(sure), 2) if sure else "–",
+            ]
+        )
+    head = ["data", "classes that the source lacks", "error, mean", "smallest to largest"]
+    return markdown([*head, "confidence in rows of these classes"], body)
+
+
 TABLES: dict[str, Callable[[str, str], str]] = {
     "accuracy": lambda what, old: suite_table("accuracy", 3, what, old),
     "mixing": lambda what, old: suite_table("mixing", 2, what, old),
@@ -263,9 +366,12 @@ TABLES: dict[str, Callable[[str, str], str]] = {
     "pivot": lambda what, old: paper_numbers.pivot(what, old, RESULTS / "reproduce"),
     "claims": lambda what, old: paper_numbers.claims(RESULTS / "reproduce"),
     "covariates": covariates_table,
+    "missing": missing_table,
+    "designs": designs_table,
 }
 NUMBERS: dict[str, Callable[[str], str]] = {
     "accuracy": suite_number,
+    "design": design_number,
     "paper": lambda what: paper_numbers.number(what, RESULTS / "reproduce"),
     "state": lambda what: paper_numbers.state(RESULTS / "reproduce"),
 }
@@ -275,7 +381,7 @@ def remade(text: str, kept: list[str]) -> str:
     """A page with every table and number made anew; what cannot be is added to `kept`, with the reason."""
 
     def table(match: re.Match[str]) -> str:
-        maker, what, old = match.groups()
+        maker, what, old = match[1], match[2].strip(), match[3]
         try:
             new = TABLES[maker](what, old)
         except NoResultsError as error:

@@ -81,8 +81,8 @@ def batches(programmes, sizes, seed=1):
 def run(task, folder, **par):
     """Run a component's script with these arguments in a process of its own.
 
-    The environment variable names the Python of an environment that has what the component installs, and nothing
-    else (`benchmarks/installs.py --components` makes one); by default it is this one and this checkout.
+    The environment variable names the Python of an environment that has what the component installs and
+    no more (`benchmarks/installs.py --components` makes one); by default it is this one and the checkout.
     """
     script = (COMPONENTS / task / "script.py").read_text()
     given = {name: str(value) for name, value in par.items()}

@@ -113,6 +113,84 @@ def test_experiment_tables_keep_their_head(publish, tmp_path):
         publish.remade(page.replace("| rows | unaligned |", "| rows |"), [])
 
 
+def test_methods_that_were_not_measured_anew_keep_their_earlier_means(publish, tmp_path):
+    folder = tmp_path / "reproduce"
+    (folder / "size").mkdir(parents=True)
+    (folder / "size" / "results.csv").write_text(
+        "size,pair,method,accuracy\n200,0,default,0.8\n200,1,default,0.9\n400,0,default,1.0\n"
+    )
+    (folder / "earlier.csv").write_text(
+        "experiment,value,method,size,mean,sd\n"
+        "size,accuracy,magan,200,0.675,0.048\n"
+        "size,accuracy,magan,400,0.752,0.008\n"
+        "size,accuracy,default,200,0.1,0.1\n"
+        "other,accuracy,magan,200,0.3,0.1\n"
+    )
+    spec = '{"experiment": "size", "rows": ["size"], "value": "accuracy", "column": "method", '
+    spec += '"order": ["magan", "default"]}'
+    page = f"<!-- table: pivot {spec} -->\n\n| rows | MAGAN | default |\n|---|---|---|\n\n<!-- end -->"
+    made = publish.remade(page, []).splitlines()
+    assert made[4:6] == ["| 200 | 0.675 ± 0.048 | 0.850 ± 0.071 |", "| 400 | 0.752 ± 0.008 | 1.000 |"]
+    numbers = {
+        "size; accuracy; method=magan; along size; digits 2": "0.68, 0.75",
+        "size; accuracy; method=default; size=200; percent": "85.0 %",
+        "size; accuracy; method=default; range; digits 1": "0.8 to 1.0",
+        "size; accuracy; method=default; size=200; sd": "0.071",
+    }
+    for what, shown in numbers.items():
+        assert publish.remade(f"<!--paper {what}-->?<!--/-->", []) == f"<!--paper {what}-->{shown}<!--/-->"
+    kept = []
+    publish.remade("<!--paper size; accuracy; method=mnn-->?<!--/-->", kept)
+    assert "size/results.csv has no accuracy where {'method': 'mnn'}" in kept[0]
+
+
+def test_claims_are_judged_by_the_numbers(publish, tmp_path, benchmark):
+    numbers = benchmark("paper_numbers")
+    (tmp_path / "size").mkdir()
+
+    def verdict(*values):
+        rows = [f"{n},{m},{v}" for m in ("paper", "default") for n, v in zip((200, 400), values, strict=True)]
+        (tmp_path / "size" / "results.csv").write_text("size,method,accuracy\n" + "\n".join(rows) + "\n")
+        return numbers.rises_with_size(tmp_path)[2]
+
+    assert verdict(0.5, 0.6) == "yes"
+    assert verdict(0.6, 0.5) == "not at every step for paper and default"
+
+
+def test_numbers_without_a_source_are_found(benchmark):
+    trace = benchmark("trace")
+    page = "# One\nAccuracy is .937 and takes 3 s.\n\n## Two\n.5 by `python benchmarks/scib.py`.\n"
+    page += (
+        "## Three\n<!--accuracy a b-->.801<!--/--> of $0.3$ in `0.2`, version 1.2.3, at 35 % of the pixels\n"
+    )
+    page += "## Four\n```sh\npython benchmarks/null.py\n```\nIt has 0.44.\n"
+    assert trace.untraced(page) == [
+        (2, ".937", "Accuracy is .937 and takes 3 s."),
+        (2, "3 s", "Accuracy is .937 and takes 3 s."),
+        (7, "35 %", "of  in , version 1.2.3, at 35 % of the pixels"),
+    ]
+    assert len(trace.untraced(page, ("35 % of the pixels",))) == 2
+
+
+def test_every_number_of_the_pages_has_a_source(benchmark):
+    trace = benchmark("trace")
+    for name in trace.PAGES:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        given = trace.GIVEN.get(name, ())
+        assert trace.untraced(text, given) == [], name
+        assert all(piece in text for piece in given), name
+
+
+def test_pages_are_what_the_results_say(benchmark):
+    """Tables and numbers are made anew whenever a CSV has changed: `python benchmarks/publish.py`."""
+    publish = benchmark("publish")
+    for name in publish.PAGES:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        kept = []
+        assert publish.remade(text, kept) == text, name
+        assert kept == [], name
+
+
 def test_scib_tables(publish, tmp_path):
     head = "task,method,seed,seconds,version,Silhouette,Total\n"
     peers = [
