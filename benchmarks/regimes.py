@@ -5,8 +5,8 @@
     python benchmarks/regimes.py --data iris circles --regimes shift missing --methods none default
 
 Data that come with scikit-learn are parted in two, and the second half is changed: moved, rescaled, made
-noisier, robbed of classes, and so on. Printed are accuracy and mixing as in `accuracy`, means over seeds; they
-replace those of the same runs in ``results/designs.csv``, from which `publish` makes a table.
+noisier, robbed of classes, and so on. Printed are accuracy and mixing as in `accuracy`, means over seeds;
+they replace those of the same runs in ``results/designs.csv``, from which `publish` makes a table.
 """
 
 from __future__ import annotations

@@ -239,6 +239,52 @@ def test_constants_are_chosen_on_the_other_families(benchmark, tmp_path):
         chosen.without("apples", path)
 
 
+def test_families_are_held_out_of_the_choice(benchmark, tmp_path):
+    ablation = benchmark("ablation")
+    constant = next(c for c in ablation.constants(ablation.DEFAULT) if c.tried)
+    value = constant.tried[0]
+    changed = repr({constant.name: value})
+    runs = ["constant,value,task,seed,accuracy,mixing"]
+    for task, gain in (("pancreas_200", 0.1), ("coil_300", -0.2)):
+        runs.append(f",None,{task},0,0.5,1")
+        runs.append(f'{constant.name},"{value!r}",{task},0,{0.5 + gain},1')
+    path = tmp_path / "ablation.csv"
+    options = ablation.argparse.Namespace(tasks=["pancreas_200", "coil_300"], seeds=[0], csv=path)
+    path.write_text("\n".join(runs) + "\n")
+    assert ablation.left_out(options, ablation.read(path)) == []  # families were not run yet
+    runs += ["without pancreas,{},pancreas_200,0,0.5,1", f'without objects,"{changed}",coil_300,0,0.3,1']
+    path.write_text("\n".join(runs) + "\n")
+    lines = ablation.left_out(options, ablation.read(path))
+    # What helped the pancreas is chosen without the objects, and harms them.
+    assert lines[-3:] == [
+        "| pancreas | nothing | 0.500 | 0.500 |",
+        f"| objects | `{constant.name}` = {value} | 0.500 | 0.300 |",
+        "| all tasks | | 0.500 | 0.400 |",
+    ]
+
+
+def test_designs_are_replaced_and_shown(publish, benchmark, tmp_path):
+    accuracy, path = benchmark("accuracy"), tmp_path / "designs.csv"
+    row = {"table": "regimes", "method": "none", "data": "mean", "accuracy": 0.5, "joint": 0.5, "mixing": 0.5}
+    rows = [row | {"design": d, "method": m} for d in publish.DESIGNS["regimes"] for m in ("none", "default")]
+    accuracy.replace_designs(path, rows)
+    new = [
+        row | {"design": "same", "method": "default", "data": d, "accuracy": v}
+        for d, v in (("a", 0.7), ("b", 0.8))
+    ]
+    accuracy.replace_designs(path, new)
+    made = publish.designs_table("regimes", "").splitlines()
+    assert made[:4] == [
+        "| the second half | none | **harmonicalign** |",
+        "|---|---|---|",
+        "| as it is | .500 | **.750** |",
+        "| moved by ½ standard deviation per column | **.500** | **.500** |",
+    ]
+    assert publish.design_number("regimes; same; b; default") == ".800"
+    with pytest.raises(publish.NoResultsError, match="lacks same of b by none"):
+        publish.design_number("regimes; same; b; none")
+
+
 def test_counts_come_back_from_normalised_values(benchmark, rng):
     scib, tasks = benchmark("scib"), benchmark("tasks")
     counts = rng.poisson(0.5, (30, 60))
