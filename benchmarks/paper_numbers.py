@@ -1,8 +1,8 @@
 """Tables and numbers of ``docs/results.md`` from the CSVs that ``paper_results.py`` writes, for `publish`.
 
 A number of the text is ``<!--paper EXPERIMENT; VALUE; KEY=VALUE; …; OPTION-->``: the mean over the rows that
-match. Options: ``along KEY``, one mean for every value of a column; ``sd``; ``range``, the smallest and the
-largest; ``percent``; ``digits N`` (three).
+match. Options: ``along KEY``, one mean for every value of a column; ``sd``; ``count``, how many rows match;
+``range``, the smallest and the largest; ``percent``; ``digits N`` (three).
 """
 
 from __future__ import annotations
@@ -141,6 +141,8 @@ def number(what: str, folder: Path) -> str:
     def shown(x: float) -> str:
         return f"{100 * x:.{digits}f} %" if "percent" in options else f"{x:.{digits}f}"
 
+    if "count" in options:
+        return str(len(found.values(value, **where)))
     if "range" in options:
         ends = sorted(found.values(value, **where))
         if not ends:

@@ -2,6 +2,7 @@
 
     python benchmarks/paper_results.py                              # the default anew; 15 minutes of a core
     python benchmarks/paper_results.py size batch                   # in some of the experiments
+    python benchmarks/paper_results.py corruption --where matrix=0  # a third of it
     python benchmarks/paper_results.py --methods none mnn paper     # others anew; half an hour
     python benchmarks/publish.py                                    # then: tables and numbers of the page
 
@@ -74,10 +75,15 @@ def earlier(experiment: str, there: set[str]) -> list[Row]:
     return rows
 
 
-def renew(experiment: Experiment, methods: set[str], cache: Path, jobs: int) -> None:
+def renew(experiment: Experiment, methods: set[str], where: dict[str, str], cache: Path, jobs: int) -> None:
     """Measure what is asked for, and write CSV and figures from it and from the rows that stay."""
     plan = Plan(data=(str(tasks.data_dir()),))
-    cells = [c for c in experiment.cells(plan) if "method" not in c or of_method(c["method"], methods)]
+    cells = [
+        cell
+        for cell in experiment.cells(plan)
+        if ("method" not in cell or of_method(cell["method"], methods))
+        and all(str(cell.get(key, value)) == value for key, value in where.items())
+    ]
     report = run(experiment, plan, cells, cache / experiment.name, jobs=jobs, progress=True)
     fresh = read(report.folder / "results.csv")
     path = RESULTS / experiment.name / "results.csv"
@@ -133,6 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("experiments", nargs="*", default=[], help="by default all")
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--where", nargs="+", default=[], metavar="KEY=VALUE", help="only such cells")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--cache", type=Path, default=ROOT / "build" / "paper", help="finished cells")
     options = parser.parse_args()
@@ -141,7 +148,9 @@ def main() -> None:
         parser.error(f"no experiment is named {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     for name in options.experiments or [n for n in known if n != "chunks" or "paper" in options.methods]:
         print(name, file=sys.stderr, flush=True)
-        renew(_experiment(name), set(options.methods), options.cache / code_digest(), options.jobs)
+        where = dict(pair.split("=", 1) for pair in options.where)
+        cache = options.cache / code_digest()
+        renew(_experiment(name), set(options.methods), where, cache, options.jobs)
 
 
 if __name__ == "__main__":
