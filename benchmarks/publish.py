@@ -335,6 +335,15 @@ def design_number(what: str) -> str:
     return short(found["accuracy"], 3)
 
 
+def batches_number(what: str) -> str:
+    """``TASK METHOD``: accuracy with a dataset split into sixty batches."""
+    task, _, method = what.partition(" ")
+    found = [r["accuracy"] for r in read("batches.csv") if (r["task"], r["method"]) == (task, method)]
+    if not found:
+        raise NoResultsError(f"batches.csv lacks {task} by {method}")
+    return short(float(found[-1]), 3)
+
+
 def missing_table(what: str, old: str) -> str:
     """Calibration of transferred labels by the number of classes that the source lacks."""
     groups: dict[tuple[str, str], list[dict[str, str]]] = {}
@@ -371,6 +380,7 @@ TABLES: dict[str, Callable[[str, str], str]] = {
 }
 NUMBERS: dict[str, Callable[[str], str]] = {
     "accuracy": suite_number,
+    "batches": batches_number,
     "design": design_number,
     "paper": lambda what: paper_numbers.number(what, RESULTS / "reproduce"),
     "state": lambda what: paper_numbers.state(RESULTS / "reproduce"),
