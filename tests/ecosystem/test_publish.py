@@ -144,6 +144,48 @@ def test_methods_that_were_not_measured_anew_keep_their_earlier_means(publish, t
     assert "size/results.csv has no accuracy where {'method': 'mnn'}" in kept[0]
 
 
+def test_one_method_is_measured_anew_and_the_others_stay(benchmark, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib", reason="experiments draw figures")
+    script = benchmark("paper_results")
+    from harmonicalign.experiments._runner import Experiment, Outcome
+
+    monkeypatch.setattr(script, "RESULTS", tmp_path)
+    monkeypatch.setattr(script, "FIGURES", tmp_path)
+    drawn, value = [], {"none": 0.1, "default": 0.5}
+
+    def cells(plan):
+        return [{"method": m, "size": n, "pair": p} for m in value for p in (0, 1) for n in (200, 400)]
+
+    def measure(plan, cell):
+        return Outcome([cell | {"accuracy": value[cell["method"]]}])
+
+    def outputs(rows, extras):
+        drawn[:] = rows
+        return {}
+
+    experiment = Experiment("toy", "counts", cells, measure, (), outputs)
+    (tmp_path / "earlier.csv").write_text(
+        "experiment,value,method,size,mean,sd\ntoy,accuracy,magan,200,0.5,0.1\ntoy,accuracy,default,200,0.9,0.1\n"
+    )
+
+    def renew(methods, where, cache):
+        script.renew(experiment, methods, where, tmp_path / cache, 1)
+        return script.read(tmp_path / "toy" / "results.csv")
+
+    assert len(renew({"none", "default"}, {}, "first")) == 8
+    value |= {"none": 0.2, "default": 0.6}
+    rows = renew({"default"}, {"size": "400"}, "second")
+    # Only the cells asked for, of the method asked for; what stays of it is of no other state of the code.
+    assert [(r["method"], r["size"], r["accuracy"]) for r in rows] == [
+        *(("none", n, 0.1) for n in (200, 400, 200, 400)),
+        *(("default", 400, 0.6) for _ in range(2)),
+    ]
+    stood_in = [r for r in drawn if r["method"] == "magan"]
+    assert [round(r["accuracy"], 3) for r in stood_in] == [0.4, 0.5, 0.6]
+    runs = script.read(tmp_path / "runs.csv")
+    assert [(r["experiment"], r["method"]) for r in runs] == [("toy", "default"), ("toy", "none")]
+
+
 def test_claims_are_judged_by_the_numbers(publish, tmp_path, benchmark):
     numbers = benchmark("paper_numbers")
     (tmp_path / "size").mkdir()
