@@ -3,6 +3,7 @@
     python benchmarks/accuracy.py                                   # results/accuracy.csv
     python benchmarks/accuracy.py --tasks worms_projected
     python benchmarks/accuracy.py --leave-out all                   # its column "chosen without it"
+    python benchmarks/ceiling.py                                    # its rows of a dataset's own labels
     python benchmarks/scib.py                                       # results/scib*.csv
     python benchmarks/adaptation.py                                 # results/adaptation.csv
     python benchmarks/paper_results.py                              # results/reproduce: the experiments
@@ -161,19 +162,28 @@ def suite_table(score: str, digits: int, which: str, old: str) -> str:
 
 
 def suite_number(what: str) -> str:
-    """``TASK METHOD``: one accuracy. ``mean METHOD``: over the tasks that all methods have."""
+    """``TASK METHOD``: one accuracy. ``mean METHOD``: over the tasks that all methods have.
+
+    ``mean best`` is the mean of the most accurate other method of every task, ``mean tasks`` their number.
+    """
     task, _, method = what.partition(" ")
     found = scores("accuracy")
     if task != "mean":
         if (task, method) not in found:
             raise NoResultsError(f"accuracy.csv lacks {task} by {method}")
         return short(found[task, method], 3)
-    needed = {m for m in METHODS if m != "left_out"} | {method}
+    needed = {m for m in METHODS if m != "left_out"}
+    others = needed - {"default"}
+    needed |= {method} - {"best", "tasks"}
     common = [
         t for t in {t for t, _ in found} if t != "worms_projected" and all((t, m) in found for m in needed)
     ]
     if not common:
         raise NoResultsError(f"accuracy.csv has no task with every method and {method}")
+    if method == "tasks":
+        return str(len(common))
+    if method == "best":
+        return short(statistics.fmean(max(found[t, m] for m in others) for t in common), 3)
     return short(statistics.fmean(found[t, method] for t in common), 3)
 
 
