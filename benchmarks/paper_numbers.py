@@ -94,7 +94,7 @@ def pivot(what: str, old: str, folder: Path) -> str:
     spec = json.loads(what)
     found, digits, body = Results(folder, spec["experiment"]), spec.get("digits", 3), []
     shown = {k: [str(v) for v in values] for k, values in spec.get("where", {}).items()}
-    rows = [r for r in found.rows + found.kept if all(r.get(k) in values for k, values in shown.items())]
+    rows = [r for r in found.kept + found.rows if all(r.get(k) in values for k, values in shown.items())]
     keys = dict.fromkeys(
         tuple(r[k] for k in spec["rows"]) for r in rows if all(r.get(k) for k in spec["rows"])
     )

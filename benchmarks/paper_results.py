@@ -4,7 +4,6 @@
     python benchmarks/paper_results.py size batch                   # in some of the experiments
     python benchmarks/paper_results.py corruption --where matrix=0  # a third of it
     python benchmarks/paper_results.py --methods none mnn paper     # others anew; half an hour
-    python benchmarks/paper_results.py fusion --methods none mnn paper shape default    # with its figures
     python benchmarks/publish.py                                    # then: tables and numbers of the page
 
 ``results/reproduce/EXPERIMENT/results.csv`` has every number, ``results/reproduce/runs.csv`` says with which
@@ -39,6 +38,8 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "reproduce"
 FIGURES = ROOT / "docs" / "_static" / "results"
 METHODS = ("default", "shape")
+CURVES = ("fusion.png", "fusion_overlap.png", "manifolds.png")
+"""Figures with numbers of other methods that the earlier run did not keep: drawn when these are anew, too."""
 
 Row = dict[str, Any]
 
@@ -99,8 +100,8 @@ def renew(experiment: Experiment, methods: set[str], where: dict[str, str], cach
     extras = sorted((e for e in extras if e[1]), key=lambda e: cells.index(e[0]))
     there = {str(row.get("method", "")) for row in rows}
     for name, thing in experiment.outputs(earlier(experiment.name, there) + rows, extras).items():
-        # Those that the page shows. The curves of "fusion" need numbers that the earlier run did not keep.
-        if (FIGURES / name).exists() and (experiment.name != "fusion" or {"none", "mnn", "paper"} <= there):
+        whole = {"none", "mnn", "paper"} <= there and not where
+        if (FIGURES / name).exists() and (whole or name not in CURVES):
             save(FIGURES / name, thing)
     note(experiment.name, sorted({str(r.get("method", "all")).split(",")[0] for r in fresh}))
 
