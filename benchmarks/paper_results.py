@@ -84,7 +84,7 @@ def renew(experiment: Experiment, methods: set[str], where: dict[str, str], cach
         cell
         for cell in experiment.cells(plan)
         if ("method" not in cell or of_method(cell["method"], methods))
-        and all(str(cell.get(key, value)) == value for key, value in where.items())
+        and all(key not in cell or str(cell[key]) in values.split(",") for key, values in where.items())
     ]
     report = run(experiment, plan, cells, cache / experiment.name, jobs=jobs, progress=True)
     fresh = read(report.folder / "results.csv")
@@ -142,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("experiments", nargs="*", default=[], help="by default all")
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
-    parser.add_argument("--where", nargs="+", default=[], metavar="KEY=VALUE", help="only such cells")
+    parser.add_argument("--where", nargs="+", default=[], metavar="KEY=VALUE,…", help="only such cells")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--cache", type=Path, default=ROOT / "build" / "paper", help="finished cells")
     options = parser.parse_args()
