@@ -155,6 +155,8 @@ def number(what: str, folder: Path) -> str:
         return shown(one[1])
     if "along" in options:
         key = options["along"]
+        if not found.along(key, value, **where):
+            raise NoResultsError(f"{name}/results.csv has no {value} where {where}")
         return ", ".join(
             shown(found.mean(value, **where, **{key: at})) for at in found.along(key, value, **where)
         )
