@@ -20,7 +20,6 @@ from harmonicalign.evidence.config import constants
 from harmonicalign.method import DEFAULT, MethodConfig
 
 RESULTS = Path(__file__).parent / "results"
-KEPT = Path(__file__).parents[1] / "docs" / "_static" / "results" / "ablation.csv"
 LEAST_GAIN = 0.003
 """Gains of accuracy below this are within the spread between seeds."""
 
@@ -42,11 +41,11 @@ def without(family: str, path: Path | None = None) -> tuple[MethodConfig, dict[s
 
 
 def runs() -> Path:
-    """The newest runs of the ablation. They must be of the present default, over which other values gain."""
-    for path in (RESULTS / "ablation.csv", KEPT):
-        if path.exists():
-            return path
-    raise ValueError("no runs of other values are known; run benchmarks/ablation.py first")
+    """The runs of the ablation. They must be of the present default, over which other values gain."""
+    path = RESULTS / "ablation.csv"
+    if not path.exists():
+        raise ValueError("no runs of other values are known; run benchmarks/ablation.py first")
+    return path
 
 
 def gains_without(family: str, path: Path) -> dict[tuple[str, str], float]:

@@ -3,14 +3,18 @@
     python benchmarks/installs.py                 # this Python; no extras, scverse, cli
     python benchmarks/installs.py --pythons python3.11 python3.12 python3.13 --extras none scverse cli all
     python benchmarks/installs.py --lowest        # every dependency at its stated lower bound
+    python benchmarks/installs.py --components --pythons python3.11     # those of Open Problems
 
 Prints a line for every environment and exits with 1 if one of them cannot be installed or fails. The wheel is
-built from this checkout. With ``all`` torch is installed, in the build that `--torch` names.
+built from this checkout. With ``all`` torch is installed, in the build that `--torch` names. With
+``--components`` an environment has what the components' ``config.vsh.yaml`` installs and nothing else, and
+their scripts are run by it on the files of `tests/ecosystem/test_components.py` (which needs pytest here).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -91,12 +95,30 @@ def attempt(wheel: Path, python: str, extra: str, pinned: Sequence[str], folder:
         run([inside / "harmonicalign", *line.split()], folder)
 
 
+def components(wheel: Path, python: str, folder: Path) -> None:
+    """Run the components of Open Problems in an environment with what they install."""
+    run([python, "-m", "venv", "env"], folder)
+    inside = folder / "env" / "bin" / "python"
+    configs = sorted((ROOT / "ecosystem" / "openproblems").glob("*/config.vsh.yaml"))
+    wanted = {
+        line
+        for config in configs
+        for block in re.findall(r"pypi:\n((?:\s+- \S+\n)+)", config.read_text(encoding="utf-8"))
+        for line in re.findall(r"- (\S+)", block)
+    }
+    own = {re.sub(r"^harmonicalign(\[.*\])?.*", rf"{wheel}\1", line) for line in wanted}
+    run([inside, "-m", "pip", "install", "--quiet", *sorted(own)], folder)
+    os.environ["HARMONICALIGN_COMPONENT_PYTHON"] = str(inside)
+    run([sys.executable, "-m", "pytest", "-q", ROOT / "tests" / "ecosystem" / "test_components.py"], ROOT)
+
+
 def main() -> int:
     """Try every Python with every extra."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pythons", nargs="+", default=[sys.executable])
     parser.add_argument("--extras", nargs="+", default=["none", "scverse", "cli"])
     parser.add_argument("--lowest", action="store_true", help="dependencies at their lower bounds")
+    parser.add_argument("--components", action="store_true", help="the scripts for Open Problems")
     parser.add_argument("--torch", default="torch", help="what to install for torch, such as torch==2.13.0")
     options = parser.parse_args()
     failed = 0
@@ -107,12 +129,15 @@ def main() -> int:
         run([builder, "-m", "build", "--wheel", "--outdir", place, ROOT], Path(place))
         (wheel,) = Path(place).glob("*.whl")
         for python in options.pythons:
-            for extra in options.extras:
-                pinned = lowest(extra) if options.lowest else []
+            for extra in ["components"] if options.components else options.extras:
+                pinned = lowest(extra) if options.lowest and not options.components else []
                 pinned += [options.torch] if extra in ("all", "gpu") else []
                 with tempfile.TemporaryDirectory() as folder:
                     try:
-                        attempt(wheel, python, extra, pinned, Path(folder))
+                        if options.components:
+                            components(wheel, python, Path(folder))
+                        else:
+                            attempt(wheel, python, extra, pinned, Path(folder))
                         said = "works"
                     except RuntimeError as error:
                         failed, said = failed + 1, f"fails: {error}"

@@ -1,23 +1,26 @@
 """Simulated single cells: kinds in other shares, kinds on one side only, batch effects of several sorts.
 
     python benchmarks/simulated.py
+    python benchmarks/simulated.py --methods default        # after a change of the default
     python benchmarks/simulated.py --regimes "half shared" --methods none harmony default --seeds 4
 
 Counts are drawn from gamma-Poisson distributions over kinds of cells, every second of which is a variety of
 the one before it; two datasets differ in depth, in a factor per gene and in the shares of their kinds.
 Printed are accuracy across datasets, accuracy over all rows together and mixing, as in `accuracy`, means over
-seeds. Where kinds are alike nothing reaches 1: compare within a line.
+seeds; they replace those of the same runs in ``results/designs.csv``. Where kinds are alike nothing reaches
+1: compare within a line.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from accuracy import METHODS, measure
+from accuracy import METHODS, measure, replace_designs
 from tasks import Task, log_normalise, variable_columns
 
 REGIMES: dict[str, dict[str, Any]] = {
@@ -98,7 +101,9 @@ def main() -> None:
     parser.add_argument("--regimes", nargs="+", default=list(REGIMES), choices=list(REGIMES))
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--csv", type=Path, default=Path(__file__).parent / "results" / "designs.csv")
     options = parser.parse_args()
+    kept: list[dict[str, Any]] = []
     print(f"{'':<24}" + "".join(f"{name:>18}" for name in options.methods) + "   (accuracy/all rows/mixing)")
     means: dict[str, list[np.ndarray]] = {name: [] for name in options.methods}
     for regime in options.regimes:
@@ -114,9 +119,12 @@ def main() -> None:
                 found.append([row["accuracy"], row["joint"], row["mixing"]])
             if found:
                 means[name].append(np.mean(found, axis=0))
+                mean = dict(zip(("accuracy", "joint", "mixing"), means[name][-1].tolist(), strict=True))
+                kept.append({"table": "simulated", "design": regime, "method": name, "data": "all"} | mean)
             line += _triple(found)
         print(line, flush=True)
     print(f"{'mean':<24}" + "".join(_triple(found) for found in means.values()))
+    replace_designs(options.csv, kept)
 
 
 def _triple(found: list[Any]) -> str:

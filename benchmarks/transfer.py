@@ -1,6 +1,7 @@
 """Labels carried from 1,000 images to 1,000 … 8,000 corrupted ones: accuracy and calibration.
 
     python benchmarks/transfer.py [--seeds 0 1 2] [--sizes 1000 2000 4000 8000] [--preserved 0.35]
+    python benchmarks/transfer.py --missing      # classes that the source lacks: results/missing.csv
 
 The targets of one seed are nested, so "first" scores the same rows (those of the smallest target) at every
 size: it tells what a larger target does, where the scores of whole targets also change with their rows.
@@ -10,6 +11,7 @@ The rows below each table take digits out of the source, to see whether rows of 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import time
 import warnings
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tasks
 
 from harmonicalign import HarmonicAlignment
 from harmonicalign.datasets import corrupted_pair, load_mnist
@@ -91,20 +94,55 @@ def opened(images: np.ndarray, digits: np.ndarray, args: argparse.Namespace) -> 
             )
 
 
+def missing(images: np.ndarray, digits: np.ndarray, args: argparse.Namespace) -> None:
+    """Expected calibration error of k-NN labels where the source lacks classes, drawn at random."""
+    blood = tasks.make("pbmc_3pv2_5p")
+    path = Path(__file__).parent / "results" / "missing.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["data", "missing", "seed", "error", "error_known", "confidence_new"])
+        for data, count, seed in [
+            *((data, n, s) for data in ("digits", "blood") for n in (0, 1, 3, 5) for s in args.seeds)
+        ]:
+            if data == "digits":
+                pair = corrupted_pair(images, digits, 1000, 1000, args.preserved, random_state=seed)
+                x, y, known, truth = pair.x, pair.y, pair.labels_x, pair.labels_y
+            else:
+                (x, y), (known, truth) = blood.datasets, blood.labels
+            shared = np.intersect1d(known, truth)
+            gone = np.random.RandomState(seed).permutation(shared)[:count]
+            kept = np.flatnonzero(~np.isin(known, gone))
+            model = HarmonicAlignment(random_state=0).fit([x[kept], y])
+            found = transfer(model, known[kept], "knn")
+            right = found.classes[found.probabilities.argmax(axis=1)] == truth
+            new = ~np.isin(truth, known[kept])
+            row = [
+                expected_calibration_error(found.confidence, right),
+                expected_calibration_error(found.confidence[~new], right[~new]),
+                found.confidence[new].mean() if new.any() else "",
+            ]
+            writer.writerow([data, count, seed, *(v if v == "" else f"{v:.4f}" for v in row)])
+            print(data, count, seed, *row, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000, 4000, 8000])
     parser.add_argument("--source", type=int, default=1000)
     parser.add_argument("--preserved", type=float, default=0.35)
+    parser.add_argument("--missing", action="store_true", help="classes that the source lacks")
     parser.add_argument("--threshold", type=float, default=0.5)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     folder = Path(os.environ.get("HARMONICALIGN_DATA", DEFAULT))
     images, digits = load_mnist(folder / "mnist" / "mnist.npz")
     images = images.astype(np.float32) / 255
-    closed(images, digits, args)
-    opened(images, digits, args)
+    if args.missing:
+        missing(images, digits, args)
+    else:
+        closed(images, digits, args)
+        opened(images, digits, args)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,11 @@ def batches(programmes, sizes, seed=1):
 
 
 def run(task, folder, **par):
-    """Run a component's script with these arguments in a process of its own."""
+    """Run a component's script with these arguments in a process of its own.
+
+    The environment variable names the Python of an environment that has what the component installs and
+    no more (`benchmarks/installs.py --components` makes one); by default it is this one and the checkout.
+    """
     script = (COMPONENTS / task / "script.py").read_text()
     given = {name: str(value) for name, value in par.items()}
     meta = {"name": "harmonicalign", "functionality_name": "harmonicalign"}
@@ -89,10 +93,11 @@ def run(task, folder, **par):
     assert n == 1
     file = folder / "viash_script.py"
     file.write_text(changed)
-    env = os.environ | {
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), os.getenv("PYTHONPATH")]))
-    }
-    return subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=env, cwd=folder)
+    clean = os.getenv("HARMONICALIGN_COMPONENT_PYTHON")
+    paths = [] if clean else filter(None, [str(ROOT / "src"), os.getenv("PYTHONPATH")])
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    line = [clean or sys.executable, str(file)]
+    return subprocess.run(line, capture_output=True, text=True, env=env, cwd=folder)
 
 
 def output(task, path):

@@ -113,6 +113,126 @@ def test_experiment_tables_keep_their_head(publish, tmp_path):
         publish.remade(page.replace("| rows | unaligned |", "| rows |"), [])
 
 
+def test_methods_that_were_not_measured_anew_keep_their_earlier_means(publish, tmp_path):
+    folder = tmp_path / "reproduce"
+    (folder / "size").mkdir(parents=True)
+    (folder / "size" / "results.csv").write_text(
+        "size,pair,method,accuracy\n200,0,default,0.8\n200,1,default,0.9\n400,0,default,1.0\n"
+    )
+    (folder / "earlier.csv").write_text(
+        "experiment,value,method,size,mean,sd\n"
+        "size,accuracy,magan,200,0.675,0.048\n"
+        "size,accuracy,magan,400,0.752,0.008\n"
+        "size,accuracy,default,200,0.1,0.1\n"
+        "other,accuracy,magan,200,0.3,0.1\n"
+    )
+    spec = '{"experiment": "size", "rows": ["size"], "value": "accuracy", "column": "method", '
+    spec += '"order": ["magan", "default"]}'
+    page = f"<!-- table: pivot {spec} -->\n\n| rows | MAGAN | default |\n|---|---|---|\n\n<!-- end -->"
+    made = publish.remade(page, []).splitlines()
+    assert made[4:6] == ["| 200 | 0.675 ± 0.048 | 0.850 ± 0.071 |", "| 400 | 0.752 ± 0.008 | 1.000 |"]
+    numbers = {
+        "size; accuracy; method=magan; along size; digits 2": "0.68, 0.75",
+        "size; accuracy; method=default; size=200; percent": "85.0 %",
+        "size; accuracy; method=default; range; digits 1": "0.8 to 1.0",
+        "size; accuracy; method=default; size=200; sd": "0.071",
+    }
+    for what, shown in numbers.items():
+        assert publish.remade(f"<!--paper {what}-->?<!--/-->", []) == f"<!--paper {what}-->{shown}<!--/-->"
+    kept = []
+    publish.remade("<!--paper size; accuracy; method=mnn-->?<!--/-->", kept)
+    assert "size/results.csv has no accuracy where {'method': 'mnn'}" in kept[0]
+
+
+def test_one_method_is_measured_anew_and_the_others_stay(benchmark, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib", reason="experiments draw figures")
+    script = benchmark("paper_results")
+    from harmonicalign.experiments._runner import Experiment, Outcome
+
+    monkeypatch.setattr(script, "RESULTS", tmp_path)
+    monkeypatch.setattr(script, "FIGURES", tmp_path)
+    drawn, value = [], {"none": 0.1, "default": 0.5}
+
+    def cells(plan):
+        return [{"method": m, "size": n, "pair": p} for m in value for p in (0, 1) for n in (200, 400)]
+
+    def measure(plan, cell):
+        return Outcome([cell | {"accuracy": value[cell["method"]]}])
+
+    def outputs(rows, extras):
+        drawn[:] = rows
+        return {}
+
+    experiment = Experiment("toy", "counts", cells, measure, (), outputs)
+    (tmp_path / "earlier.csv").write_text(
+        "experiment,value,method,size,mean,sd\ntoy,accuracy,magan,200,0.5,0.1\ntoy,accuracy,default,200,0.9,0.1\n"
+    )
+
+    def renew(methods, where, cache):
+        script.renew(experiment, methods, where, tmp_path / cache, 1)
+        return script.read(tmp_path / "toy" / "results.csv")
+
+    assert len(renew({"none", "default"}, {}, "first")) == 8
+    value |= {"none": 0.2, "default": 0.6}
+    rows = renew({"default"}, {"size": "400"}, "second")
+    # Only the cells asked for, of the method asked for; what stays of it is of no other state of the code.
+    assert [(r["method"], r["size"], r["accuracy"]) for r in rows] == [
+        *(("none", n, 0.1) for n in (200, 400, 200, 400)),
+        *(("default", 400, 0.6) for _ in range(2)),
+    ]
+    stood_in = [r for r in drawn if r["method"] == "magan"]
+    assert [round(r["accuracy"], 3) for r in stood_in] == [0.4, 0.5, 0.6]
+    runs = script.read(tmp_path / "runs.csv")
+    assert [(r["experiment"], r["method"]) for r in runs] == [("toy", "default"), ("toy", "none")]
+
+
+def test_claims_are_judged_by_the_numbers(publish, tmp_path, benchmark):
+    numbers = benchmark("paper_numbers")
+    (tmp_path / "size").mkdir()
+
+    def verdict(*values):
+        rows = [f"{n},{m},{v}" for m in ("paper", "default") for n, v in zip((200, 400), values, strict=True)]
+        (tmp_path / "size" / "results.csv").write_text("size,method,accuracy\n" + "\n".join(rows) + "\n")
+        return numbers.rises_with_size(tmp_path)[2]
+
+    assert verdict(0.5, 0.6) == "yes"
+    assert verdict(0.6, 0.5) == "not at every step for paper and default"
+
+
+def test_numbers_without_a_source_are_found(benchmark):
+    trace = benchmark("trace")
+    page = "# One\nAccuracy is .937 and takes 3 s.\n\n## Two\n.5 by `python benchmarks/scib.py`.\n"
+    page += (
+        "## Three\n<!--accuracy a b-->.801<!--/--> of $0.3$ in `0.2`, version 1.2.3, at 35 % of the pixels\n"
+    )
+    page += "## Four\n```sh\npython benchmarks/null.py\n```\nIt has 0.44.\n"
+    assert trace.untraced(page) == [
+        (2, ".937", "Accuracy is .937 and takes 3 s."),
+        (2, "3 s", "Accuracy is .937 and takes 3 s."),
+        (7, "35 %", "of  in , version 1.2.3, at 35 % of the pixels"),
+    ]
+    assert len(trace.untraced(page, ("35 % of the pixels",))) == 2
+
+
+def test_every_number_of_the_pages_has_a_source(benchmark):
+    trace = benchmark("trace")
+    for name in trace.PAGES:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        given = trace.GIVEN.get(name, ())
+        assert trace.untraced(text, given) == [], name
+        assert all(piece in text for piece in given), name
+
+
+def test_pages_are_what_the_results_say(benchmark):
+    """Tables and numbers are made anew whenever a CSV has changed: `python benchmarks/publish.py`."""
+    publish = benchmark("publish")
+    for name in publish.PAGES:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        kept = []
+        assert publish.remade(text, kept) == text, name
+        assert kept == [], name
+
+
 def test_scib_tables(publish, tmp_path):
     head = "task,method,seed,seconds,version,Silhouette,Total\n"
     peers = [
@@ -159,6 +279,52 @@ def test_constants_are_chosen_on_the_other_families(benchmark, tmp_path):
     assert chosen.without("pbmc", path) == (chosen.DEFAULT, {})
     with pytest.raises(ValueError, match="no family is named 'apples'"):
         chosen.without("apples", path)
+
+
+def test_families_are_held_out_of_the_choice(benchmark, tmp_path):
+    ablation = benchmark("ablation")
+    constant = next(c for c in ablation.constants(ablation.DEFAULT) if c.tried)
+    value = constant.tried[0]
+    changed = repr({constant.name: value})
+    runs = ["constant,value,task,seed,accuracy,mixing"]
+    for task, gain in (("pancreas_200", 0.1), ("coil_300", -0.2)):
+        runs.append(f",None,{task},0,0.5,1")
+        runs.append(f'{constant.name},"{value!r}",{task},0,{0.5 + gain},1')
+    path = tmp_path / "ablation.csv"
+    options = ablation.argparse.Namespace(tasks=["pancreas_200", "coil_300"], seeds=[0], csv=path)
+    path.write_text("\n".join(runs) + "\n")
+    assert ablation.left_out(options, ablation.read(path)) == []  # families were not run yet
+    runs += ["without pancreas,{},pancreas_200,0,0.5,1", f'without objects,"{changed}",coil_300,0,0.3,1']
+    path.write_text("\n".join(runs) + "\n")
+    lines = ablation.left_out(options, ablation.read(path))
+    # What helped the pancreas is chosen without the objects, and harms them.
+    assert lines[-3:] == [
+        "| pancreas | nothing | 0.500 | 0.500 |",
+        f"| objects | `{constant.name}` = {value} | 0.500 | 0.300 |",
+        "| all tasks | | 0.500 | 0.400 |",
+    ]
+
+
+def test_designs_are_replaced_and_shown(publish, benchmark, tmp_path):
+    accuracy, path = benchmark("accuracy"), tmp_path / "designs.csv"
+    row = {"table": "regimes", "method": "none", "data": "mean", "accuracy": 0.5, "joint": 0.5, "mixing": 0.5}
+    rows = [row | {"design": d, "method": m} for d in publish.DESIGNS["regimes"] for m in ("none", "default")]
+    accuracy.replace_designs(path, rows)
+    new = [
+        row | {"design": "same", "method": "default", "data": d, "accuracy": v}
+        for d, v in (("a", 0.7), ("b", 0.8))
+    ]
+    accuracy.replace_designs(path, new)
+    made = publish.designs_table("regimes", "").splitlines()
+    assert made[:4] == [
+        "| the second half | none | **harmonicalign** |",
+        "|---|---|---|",
+        "| as it is | .500 | **.750** |",
+        "| moved by ½ standard deviation per column | **.500** | **.500** |",
+    ]
+    assert publish.design_number("regimes; same; b; default") == ".800"
+    with pytest.raises(publish.NoResultsError, match="lacks same of b by none"):
+        publish.design_number("regimes; same; b; none")
 
 
 def test_counts_come_back_from_normalised_values(benchmark, rng):

@@ -24,24 +24,32 @@ MANIFOLDS: dict[str, Callable[..., ManifoldPair]] = {
     "torus knot (2, 3)": torus_knot,
     "torus knot (3, 5)": partial(torus_knot, turns=(3, 5)),
 }
-METHODS = ("none", "mnn", "paper", "default")
+METHODS = ("none", "mnn", "paper", "default", "procrustes")
 
 
 def cells(plan: Plan) -> list[Cell]:
-    """Every manifold, noise, density and repeat."""
+    """Every manifold, noise, density, repeat and method."""
     size, noises = (200, (0.0, 0.1)) if plan.quick else (600, (0.0, 0.02, 0.05, 0.1, 0.2))
     names = list(MANIFOLDS)[:4] if plan.quick else list(MANIFOLDS)
     return [
-        {"manifold": name, "noise": noise, "density": density, "size": size, "repeat": repeat}
+        {
+            "manifold": name,
+            "noise": noise,
+            "density": density,
+            "size": size,
+            "repeat": repeat,
+            "method": method,
+        }
         for repeat in plan.repeats(full=3, quick=1)
         for name in names
         for density in (0.0, 1.0)
         for noise in noises
+        for method in METHODS
     ]
 
 
 def measure(plan: Plan, cell: Cell) -> Outcome:
-    """Alignment error of every method; some signals correspond, coordinates do not."""
+    """Alignment error of one method; some signals correspond, coordinates do not."""
     pair = MANIFOLDS[cell["manifold"]](
         cell["size"],
         cell["size"],
@@ -49,20 +57,19 @@ def measure(plan: Plan, cell: Cell) -> Outcome:
         density=cell["density"],
         random_state=seed_of("manifold", cell["manifold"], cell["repeat"]),
     )
-    signals = [pair.signals_x, pair.signals_y]
-    spaces = {m: embed(m, [pair.x, pair.y], signals=signals).coordinates for m in METHODS}
-    # Result with known pairs; some error remains because of the sampling.
-    spaces["procrustes"] = Procrustes(pair.pairs).fit_transform([pair.x, pair.y])
-    shared = {key: cell[key] for key in ("manifold", "density", "noise", "repeat")}
-    rows = [
-        shared | {"method": m, "error": latent_error(z[0], z[1], pair.latent_x, pair.latent_y)}
-        for m, z in spaces.items()
-    ]
-    first = cell["repeat"] == 0 and cell["density"] == 1.0 and cell["noise"] == (0.1 if plan.quick else 0.05)
-    return Outcome(rows, _picture(pair, spaces) if first else {})
+    data, signals = [pair.x, pair.y], [pair.signals_x, pair.signals_y]
+    if cell["method"] == "procrustes":
+        # Result with known pairs; some error remains because of the sampling.
+        z = Procrustes(pair.pairs).fit_transform(data)
+    else:
+        z = embed(cell["method"], data, signals=signals).coordinates
+    row = {key: cell[key] for key in ("manifold", "density", "noise", "repeat", "method")}
+    row["error"] = latent_error(z[0], z[1], pair.latent_x, pair.latent_y)
+    drawn = {"method": "default", "repeat": 0, "density": 1.0, "noise": 0.1 if plan.quick else 0.05}
+    return Outcome([row], _picture(pair, z) if drawn.items() <= cell.items() else {})
 
 
-def _picture(pair: ManifoldPair, spaces: dict[str, list[Any]]) -> dict[str, Any]:
+def _picture(pair: ManifoldPair, aligned: list[Any]) -> dict[str, Any]:
     """Two coordinates of both samples, before and after, coloured by the position on the manifold."""
     from sklearn.decomposition import PCA
 
@@ -73,7 +80,7 @@ def _picture(pair: ManifoldPair, spaces: dict[str, list[Any]]) -> dict[str, Any]
     # Colour by the direction in which positions on the manifold vary most.
     latent = PCA(1).fit_transform(np.vstack([pair.latent_x, pair.latent_y]))[:, 0].round(4)
     place = [part.tolist() for part in np.split(latent, [len(pair.x)])]
-    return {"before": flat([pair.x, pair.y]), "after": flat(spaces["default"]), "place": place}
+    return {"before": flat([pair.x, pair.y]), "after": flat(aligned), "place": place}
 
 
 def outputs(rows: list[Row], extras: list[tuple[Cell, dict[str, Any]]]) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def _centred(x: Array) -> Array:
 def _correlations(x: Array, y: Array) -> Array:
     """Correlation of every column of x with that of y, both centred; 0 where one does not vary."""
     size = np.linalg.norm(x, axis=0) * np.linalg.norm(y, axis=0)
-    return np.divide((x * y).sum(axis=0), size, out=np.zeros(len(size)), where=size > 0)
+    return np.asarray(np.divide((x * y).sum(axis=0), size, out=np.zeros(len(size)), where=size > 0))
 
 
 def _read(reading: Reading, side: Side) -> Array:
