@@ -184,7 +184,7 @@ def choose(worths, supports, offset_support, by_chance, look_alike, config):
         return best
     explains = offset_support >= config.enough_support * supports[best]
     if by_chance and (explains or look_alike):
-        return "as is"
+        return "doubtful offset"
     return "offset" if explains else best
 
 

@@ -10,7 +10,6 @@ from two_sides import side
 from harmonicalign.engines.rows import unit_rows
 from harmonicalign.method import (
     DEFAULT,
-    AsIs,
     FromAnchors,
     FromHarmonics,
     FromRelations,
@@ -125,15 +124,19 @@ def test_an_offset_is_where_the_anchors_lie_on_each_other(moved):
     np.testing.assert_allclose(found.maps[1].matrix, component_maps(few.sides, pairing)[1].matrix, atol=1e-6)
 
 
-def test_as_is_moves_nothing(moved):
+def test_a_share_of_an_offset_is_taken_off(moved):
     problem, _ = moved
-    found = AsIs().run(problem)
-    assert found.start == "as is"
-    for centre in found.centres:
+    nothing, whole = Offset("none", 0.0).run(problem), Offset().run(problem)
+    assert nothing.start == "none"
+    for centre in nothing.centres:
         np.testing.assert_allclose(centre, middle(problem.sides), err_msg="one dataset is moved")
-    assert (found.correspondence.weights == 1).all()
-    check_anchors(found, weighted(problem.sides, [middle(problem.sides)] * 2, 1))
-    assert found.support < Offset().run(problem).support, "as good as with the offset that was put in"
+    assert (nothing.correspondence.weights == 1).all()
+    check_anchors(nothing, weighted(problem.sides, [middle(problem.sides)] * 2, 1))
+    assert nothing.support < whole.support, "as good as with the offset that was put in"
+    half = Offset("half", 0.5).run(problem)
+    apart = [np.linalg.norm(run.centres[0] - run.centres[1]) for run in (nothing, half, whole)]
+    assert 0.2 * apart[2] < apart[1] < 0.8 * apart[2]
+    assert apart[0] == 0
 
 
 def test_signals_alone(sides, short):

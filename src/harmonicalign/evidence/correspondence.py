@@ -52,7 +52,7 @@ class Correspondence:
     scores
         ``c_s`` of every signal, in [−1, 1].
     weights
-        Weights used in the alignment: 1 for all under the hypotheses `AsIs` and `Offset`, otherwise
+        Weights used in the alignment: 1 for all under the hypothesis `Offset`, otherwise
         ``w_s = max(c_s, 0)²``, raised to ``w_s + (1 − w_s)(4φ − 3)`` if the share φ is above three quarters:
         if nearly all features correspond, an uninformative one probably does too.
     energy

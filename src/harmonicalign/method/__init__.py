@@ -13,7 +13,6 @@ from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.embed import Embedding, embed
 from harmonicalign.method.fit import add_dataset, fit_refined
 from harmonicalign.method.hypotheses import (
-    AsIs,
     FromAnchors,
     FromHarmonics,
     FromRelations,
@@ -31,7 +30,6 @@ from harmonicalign.method.tangents import project
 
 __all__ = [
     "DEFAULT",
-    "AsIs",
     "Embedding",
     "FromAnchors",
     "FromHarmonics",

@@ -14,7 +14,6 @@ from harmonicalign.evidence.confidence import row_confidence
 from harmonicalign.evidence.relations import column_variances
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.hypotheses import (
-    AsIs,
     FromAnchors,
     FromHarmonics,
     FromRelations,
@@ -68,7 +67,7 @@ def solve(problem: PairProblem) -> PairAlignment:
         if config.hypotheses or supported < config.enough_support:
             learned = run_all(problem, [FromHarmonics(), FromRelations(), *config.hypotheses])
         best = choose(problem, learned, simple)
-        tried = [*learned, *simple, *([best] if best.start == "as is" else [])]
+        tried = [*learned, *simple, *([best] if best.start == "doubtful offset" else [])]
         best = replace(best, history=tuple(step for run in tried for step in run.history))
     return turned_if_better(problem, best) if problem.own_columns else met_in_readings(problem, best)
 
@@ -80,7 +79,8 @@ def choose(
 
     Of the learned runs, the one with the highest score is the best. An offset is chosen instead if the mean
     confidence is nearly as high under it. If the permutation test is not significant, and either an offset is
-    plausible or the columns have similar spreads in both datasets, the datasets are left as they are.
+    plausible or the columns have similar spreads in both datasets, the share 1 − p of an offset is taken off:
+    what is chance stays as it is, and nothing changes at once where p passes the level of the test.
 
     Signals that are not the own columns only matter by their weights (`harmonicalign.method.modality`): if
     more than an offset was tried, the run is chosen whose weights foretell signals that are held out.
@@ -97,7 +97,7 @@ def choose(
     if not simple:
         return best
     if problem.significance.by_chance and (plausible or _columns_look_alike(problem)):
-        return AsIs().run(problem)
+        return Offset("doubtful offset", 1 - problem.significance.p).run(problem)
     return plausible[0] if plausible else best
 
 

@@ -57,7 +57,7 @@ class MethodConfig(EvidenceConfig):
         (),
         "names of hypotheses that are not tried",
         _ABLATION,
-        (("harmonics",), ("relations",), ("harmonics", "relations"), ("offset", "as is")),
+        (("harmonics",), ("relations",), ("harmonics", "relations"), ("offset",)),
     )
     hypotheses: tuple[Any, ...] = ()
     # Alternation: anchors, map, weights.

@@ -1,9 +1,9 @@
 """Hypotheses about a pair of datasets, each a small object that starts a run; and the solver that runs.
 
-Simplest first: no alignment is needed; the columns correspond up to an offset; some columns correspond, and
-which ones is learned from a start by the harmonics or by the relations between features. A new hypothesis is
-an object with a `name` and a method `run(problem)`; most only define a start for the solver, `alternate`,
-which updates anchors, map and weights in turn for a fixed number of rounds.
+Simplest first: the columns correspond up to an offset; some columns correspond, and which ones is learned
+from a start by the harmonics or by the relations between features. A new hypothesis is an object with a
+`name` and a method `run(problem)`; most only define a start for the solver, `alternate`, which updates
+anchors, map and weights in turn for a fixed number of rounds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from harmonicalign.method.maps import component_maps
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
 __all__ = [
-    "AsIs",
     "FromAnchors",
     "FromHarmonics",
     "FromRelations",
@@ -164,10 +163,10 @@ class FromAnchors:
 
 @dataclass(frozen=True)
 class Offset:
-    """All columns correspond, up to one offset per column."""
+    """All columns correspond, up to one offset per column, of which a share is taken off."""
 
     name: str = "offset"
-    moves: bool = True
+    share: float = 1.0
 
     def run(self, problem: PairProblem) -> PairAlignment:
         """Alternate between anchors on the signals and centres over the anchors."""
@@ -175,19 +174,10 @@ class Offset:
         mean_x, mean_y = problem.means()
         # Both datasets are centred on one point, so that an offset stays until anchors say otherwise.
         middle = (mean_x + mean_y) / 2
-        centres, everything = (middle, middle), np.ones(len(weights))
-        for _ in range(config.n_steps + 1 if self.moves else 1):
-            joint, _ = by_signals(problem, centres, everything, weights, problem.random_state)
+        x, y, everything = middle, middle, np.ones(len(weights))
+        for _ in range(config.n_steps + 1):
+            joint, _ = by_signals(problem, (x, y), everything, weights, problem.random_state)
             pairing = find_anchors(*joint, config)
-            if self.moves:
-                centres = problem.centres(pairing)
+            x, y = (middle + self.share * (centre - middle) for centre in problem.centres(pairing))
         maps = component_maps(problem.sides, pairing, config=config)
-        return problem.outcome(self.name, pairing, maps, joint, centres, trust_columns=True)
-
-
-@dataclass(frozen=True)
-class AsIs(Offset):
-    """All columns correspond as they are: no alignment is needed."""
-
-    name: str = "as is"
-    moves: bool = False
+        return problem.outcome(self.name, pairing, maps, joint, (x, y), trust_columns=True)

@@ -64,7 +64,7 @@ class PairAlignment:
     support
         Mean confidence of the rows, in [0, 1]; the larger of the two datasets' means.
     start
-        Name of the hypothesis: "as is", "offset", "units", "harmonics", "relations" or "anchors".
+        Name of the hypothesis: "offset", "doubtful offset", "units", "harmonics", "relations" or "anchors".
     worth
         Score by which runs are compared, from feature agreement and confidence.
     history

@@ -39,8 +39,8 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "faiss-cpu", "threadpoolctl")
 _OPTIONAL = {"torch": "torch", "anndata": "anndata", "mudata": "mudata", "scanpy": "scanpy", "dask": "dask"}
 
 _EXPLANATIONS = {
-    "as is": "no alignment was needed",
     "offset": "the columns correspond up to an offset",
+    "doubtful offset": "nothing beyond chance was found; of an offset, the share 1 − p was taken off",
     "units": "the columns correspond up to an offset and a unit each",
     "columns": "some columns correspond, found from the columns",
     "harmonics": "some columns correspond, found from the harmonics",
