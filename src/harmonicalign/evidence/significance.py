@@ -191,7 +191,7 @@ def _is_clear(p: float, n: int, config: EvidenceConfig) -> bool:
     if n < config.permutations:
         return p < config.clear_p
     # Two standard errors of a share of n draws.
-    return abs(p - config.chance) > 2 * np.sqrt(config.chance * (1 - config.chance) / n)
+    return bool(abs(p - config.chance) > 2 * np.sqrt(config.chance * (1 - config.chance) / n))
 
 
 def _compared(
