@@ -83,17 +83,18 @@ def choose(
     confidence is nearly as high under it. If the permutation test is not significant, and either an offset is
     plausible or the columns have similar spreads in both datasets, the datasets are left as they are.
 
-    Signals that are not the own columns only matter by their weights (`harmonicalign.method.modality`): if
-    more than an offset was tried, the run is chosen whose weights foretell signals that are held out.
+    Signals that are not the own columns matter by their weights (`harmonicalign.method.modality`). Learned
+    ones are used unless they foretell signals that are held out clearly worse than equal ones.
     """
     config = problem.config
     if not (learned or simple):
         raise ValueError(f"left_out is {config.left_out}; leave at least one hypothesis to try")
-    if not problem.own_columns and learned:
-        runs = [*simple, *learned]
-        told = [foretold(problem.sides, run.correspondence.weights, config) for run in runs]
-        return runs[int(np.argmax(told))]
     best = max(learned or simple, key=lambda run: run.worth)
+    if not problem.own_columns and learned and simple:
+        by_learned, by_equal = (
+            foretold(problem.sides, run.correspondence.weights, config) for run in (best, simple[0])
+        )
+        return best if by_learned >= config.enough_support * by_equal else simple[0]
     plausible = [run for run in simple if run.support >= config.enough_support * best.support]
     if not simple:
         return best
