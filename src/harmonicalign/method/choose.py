@@ -83,18 +83,17 @@ def choose(
     confidence is nearly as high under it. If the permutation test is not significant, and either an offset is
     plausible or the columns have similar spreads in both datasets, the datasets are left as they are.
 
-    Signals that are not the own columns matter by their weights (`harmonicalign.method.modality`). Learned
-    ones are used unless they foretell signals that are held out clearly worse than equal ones.
+    Signals that are not the own columns matter by their weights (`harmonicalign.method.modality`). Of learned
+    ones those are used that best foretell signals that are held out, unless equal ones are clearly better.
     """
     config = problem.config
     if not (learned or simple):
         raise ValueError(f"left_out is {config.left_out}; leave at least one hypothesis to try")
     best = max(learned or simple, key=lambda run: run.worth)
     if not problem.own_columns and learned and simple:
-        by_learned, by_equal = (
-            foretold(problem.sides, run.correspondence.weights, config) for run in (best, simple[0])
-        )
-        return best if by_learned >= config.enough_support * by_equal else simple[0]
+        told = [foretold(problem.sides, run.correspondence.weights, config) for run in (*learned, simple[0])]
+        enough = max(told[:-1]) >= config.enough_support * told[-1]
+        return learned[int(np.argmax(told[:-1]))] if enough else simple[0]
     plausible = [run for run in simple if run.support >= config.enough_support * best.support]
     if not simple:
         return best
