@@ -82,17 +82,17 @@ def choose(
     plausible or the columns have similar spreads in both datasets, the share 1 − p of an offset is taken off:
     what is chance stays as it is, and nothing changes at once where p passes the level of the test.
 
-    Signals that are not the own columns only matter by their weights (`harmonicalign.method.modality`): if
-    more than an offset was tried, the run is chosen whose weights foretell signals that are held out.
+    Signals that are not the own columns matter by their weights (`harmonicalign.method.modality`). Of learned
+    ones those are used that best foretell signals that are held out, unless equal ones are clearly better.
     """
     config = problem.config
     if not (learned or simple):
         raise ValueError(f"left_out is {config.left_out}; leave at least one hypothesis to try")
-    if not problem.own_columns and learned:
-        runs = [*simple, *learned]
-        told = [foretold(problem.sides, run.correspondence.weights, config) for run in runs]
-        return runs[int(np.argmax(told))]
     best = max(learned or simple, key=lambda run: run.worth)
+    if not problem.own_columns and learned and simple:
+        told = [foretold(problem.sides, run.correspondence.weights, config) for run in (*learned, simple[0])]
+        enough = max(told[:-1]) >= config.enough_support * told[-1]
+        return learned[int(np.argmax(told[:-1]))] if enough else simple[0]
     plausible = [run for run in simple if run.support >= config.enough_support * best.support]
     if not simple:
         return best

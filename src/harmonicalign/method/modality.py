@@ -31,6 +31,7 @@ from harmonicalign._typing import Array, Pair
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.engines.rows import blend, unit_rows
 from harmonicalign.engines.threads import in_threads
+from harmonicalign.evidence.relations import column_variances
 from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.method.anchors import find_anchors
 from harmonicalign.method.config import DEFAULT, MethodConfig
@@ -138,13 +139,14 @@ def foretold(sides: tuple[Side, Side], weights: Array, config: MethodConfig = DE
     weights
         Weight of every signal.
     config
-        Number of folds, rows, signals and neighbours.
+        Number of folds, rows and neighbours, and of signals: those that vary most in both.
     """
-    rng, d = np.random.RandomState(0), len(weights)
+    rng = np.random.RandomState(0)
     chosen = [np.sort(rng.permutation(s.signals.shape[0])[: config.examined_rows]) for s in sides]
-    kept = leading_signals(weights, config.most_signals)
+    spread = np.multiply(*(column_variances(s.signals) for s in sides))
+    kept = leading_signals(spread, config.examined_features)
     shown = [_centred(dense_columns(s.signals[r], kept)) for s, r in zip(sides, chosen, strict=True)]
-    fold = rng.permutation(np.arange(len(kept)) % min(config.feature_folds, d))
+    fold = rng.permutation(np.arange(len(kept)) % config.feature_folds)
 
     def agreement(f: int) -> float:
         others = np.where(fold == f, 0.0, weights[kept])
