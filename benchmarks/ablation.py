@@ -192,7 +192,7 @@ def page(wanted: list[Constant], options: argparse.Namespace, done: dict[Any, An
     rows = [
         "# Constants of the default method",
         "",
-        "Made by `python benchmarks/ablation.py --table docs/ablation.md`; every constant is a field of",
+        "Made by `python benchmarks/ablation.py --anew --table docs/ablation.md`; every constant is a field of",
         "`harmonicalign.method.MethodConfig`. Changes are thousandths of the accuracy of 5-nearest-neighbour",
         f"labels across datasets (mean of the default {base[0]:.3f}, mixing {base[1]:.3f}), over "
         f"{len(options.tasks)} tasks",
