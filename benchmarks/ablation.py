@@ -192,8 +192,9 @@ def page(wanted: list[Constant], options: argparse.Namespace, done: dict[Any, An
     rows = [
         "# Constants of the default method",
         "",
-        "Made by `python benchmarks/ablation.py --table docs/ablation.md`; every constant is a field of",
-        "`harmonicalign.method.MethodConfig`. Changes are thousandths of the accuracy of 5-nearest-neighbour",
+        "Made by `python benchmarks/ablation.py --anew --table docs/ablation.md`; every constant is a field",
+        "of `harmonicalign.method.MethodConfig`. Changes are thousandths of the accuracy of "
+        "5-nearest-neighbour",
         f"labels across datasets (mean of the default {base[0]:.3f}, mixing {base[1]:.3f}), over "
         f"{len(options.tasks)} tasks",
         f"({', '.join(options.tasks)}) and {len(options.seeds)} seed(s); *worst*, *best*: single tasks.",
@@ -239,8 +240,8 @@ def left_out(options: argparse.Namespace, done: dict[Any, Any]) -> list[str]:
         "Each family of data is held out in turn. On the tasks of all others every constant takes the tried",
         f"value that is best there, if it gains at least {chosen.LEAST_GAIN} of accuracy in the mean over",
         "families, one constant at a time; then the tasks of the family are run with all of these changes",
-        "together. This says how much the values owe to the data they are reported on. The rules themselves",
-        "were written with all families in sight, which no table can undo.",
+        "together (`benchmarks/ablation.py`). This says how much the values owe to the data they are",
+        "reported on. The rules themselves were written with all families in sight, which no table can undo.",
         "",
         "| held out | would be changed | default | chosen without it |",
         "|---|---|---|---|",
