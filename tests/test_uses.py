@@ -118,34 +118,34 @@ def test_values_are_smoothed_in_the_form_they_come_in(digits):
 
 
 def test_values_that_do_not_belong_to_the_rows(digits):
-    model = HarmonicAlignment(random_state=0).fit({"a": digits.x[:80], "b": digits.y[:70]})
+    model = HarmonicAlignment(random_state=0).fit({"a": digits.x[:120], "b": digits.y[:110]})
     with pytest.raises(ValueError, match=r"values has the datasets \['a'\]; the model has"):
-        model.denoise({"a": digits.x[:80]})
+        model.denoise({"a": digits.x[:120]})
     with pytest.raises(ValueError, match="values has 3 matrices but the model 2 datasets"):
-        model.denoise([digits.x[:80]] * 3)
-    with pytest.raises(ValueError, match="values of 'b' has 80 rows; expected the 70"):
-        model.denoise([digits.x[:80]] * 2)
+        model.denoise([digits.x[:120]] * 3)
+    with pytest.raises(ValueError, match="values of 'b' has 120 rows; expected the 110"):
+        model.denoise([digits.x[:120]] * 2)
     with pytest.raises(ValueError, match="pass the same columns"):
-        model.denoise([digits.x[:80], digits.y[:70, :5]])
+        model.denoise([digits.x[:120], digits.y[:110, :5]])
     linked = HarmonicAlignment(random_state=0).fit(
-        [digits.x[:80], digits.y[:70, :40]], links=np.eye(64)[:, :40]
+        [digits.x[:120], digits.y[:110, :40]], links=np.eye(64)[:, :40]
     )
     with pytest.raises(ValueError, match="the datasets have different signals"):
         linked.denoise()
 
 
 def test_results_are_shown_in_a_line(digits):
-    model = HarmonicAlignment(random_state=0).fit({"a": digits.x[:80], "b": digits.y[:70]})
+    model = HarmonicAlignment(random_state=0).fit({"a": digits.x[:120], "b": digits.y[:110]})
     width = model.embedding_[0].shape[1]
     assert repr(model.fitted_) == (
-        f"FittedAlignment('refined', rows={{'a': 80, 'b': 70}}, coordinates={width})"
+        f"FittedAlignment('refined', rows={{'a': 120, 'b': 110}}, coordinates={width})"
     )
-    smooth = model.denoise(digits.x[:80], dataset="a", t=2)
-    assert repr(smooth) == "Denoised(values=<80 × 64 float64>, t=2)"
-    assert "<70 × 64 float64>" in repr(model.correct())
+    smooth = model.denoise(digits.x[:120], dataset="a", t=2)
+    assert repr(smooth) == "Denoised(values=<120 × 64 float64>, t=2)"
+    assert "<110 × 64 float64>" in repr(model.correct())
     for shown in (
-        model.transfer(digits.labels_x[:80]),
-        model.impute(digits.x[:80], source="a", target="b"),
+        model.transfer(digits.labels_x[:120]),
+        model.impute(digits.x[:120], source="a", target="b"),
         model.significance_,
         model.alignment_,
         model.harmonics_[0],

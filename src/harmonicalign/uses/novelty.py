@@ -88,6 +88,4 @@ def _strangeness(x: Array, y: Array, k: int) -> tuple[Array, Array]:
             apart = 0.5 * apart + 0.5 * apart[near].mean(axis=1)
         each.append(apart)
         across.append(found.indices)
-    # Medians, because rows of classes that the source lacks lie among the neighbours of its rows, which would
-    # seem strange with them.
-    return each[0] + np.median(each[1][across[0]], axis=1), each[1] + np.median(each[0][across[1]], axis=1)
+    return each[0] + each[1][across[0]].mean(axis=1), each[1] + each[0][across[1]].mean(axis=1)
