@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from harmonicalign.engines.protocols import EigenSolver, NeighbourEngine
+from harmonicalign.engines.protocols import NeighbourEngine
 
-__all__ = ["available", "engines_on", "resolve", "search_device", "searching_on"]
+__all__ = ["available", "neighbours_on", "resolve", "search_device", "searching_on"]
 
 logger = logging.getLogger("harmonicalign")
 
@@ -59,14 +59,13 @@ def available(device: Any) -> Any:
         return "cpu"
 
 
-def engines_on(device: Any) -> tuple[NeighbourEngine | None, EigenSolver | None]:
-    """Neighbour engine and eigensolver on a device of `resolve`; None where the CPU's own are meant."""
+def neighbours_on(device: Any) -> NeighbourEngine | None:
+    """Neighbour engine on a device of `resolve`; None where the CPU's own is meant."""
     if device == "cpu":
-        return None, None
+        return None
     from harmonicalign.engines.torch_neighbours import TorchNeighbours
-    from harmonicalign.engines.torch_spectral import TorchSolver
 
-    return TorchNeighbours(device, exact=False), TorchSolver(device)
+    return TorchNeighbours(device, exact=False)
 
 
 @contextmanager

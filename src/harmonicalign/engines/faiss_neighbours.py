@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from harmonicalign._typing import Array
-from harmonicalign.engines.devices import engines_on, search_device
+from harmonicalign.engines.devices import neighbours_on, search_device
 from harmonicalign.engines.distances import in_single, measured_again
 from harmonicalign.engines.products import nearest_by_products
 from harmonicalign.engines.protocols import NeighbourEngine, Neighbours, check_k
@@ -103,7 +103,7 @@ def nearest_rows(x: Array, k: int, queries: Array | None = None, *, exact: bool 
     engine: NeighbourEngine = FaissNeighbours(exact=exact)
     n_queries = len(x if queries is None else queries)
     if not exact and search_device() != "cpu" and len(x) * n_queries >= DEVICE_PAIRS:
-        engine = engines_on(search_device())[0] or engine
+        engine = neighbours_on(search_device()) or engine
     return engine(x, k, queries)
 
 

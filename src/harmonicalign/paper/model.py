@@ -11,7 +11,7 @@ import numpy as np
 from harmonicalign._progress import Progress
 from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array
-from harmonicalign.engines.devices import engines_on
+from harmonicalign.engines.devices import neighbours_on
 from harmonicalign.inputs.settings import FitOptions
 from harmonicalign.paper.align import MultiAlignment, calibrate, joint_signal_basis, multi_align
 from harmonicalign.paper.graph import EXACT_ROWS, kernel_graph
@@ -60,7 +60,7 @@ class PaperModel:
 
     def place(self, i: int, rows: Any, signals: Any, device: Any = "cpu") -> Array:
         """Coordinates of rows of dataset i, by the Nyström extension of its harmonics."""
-        h, (neighbours, _) = self.harmonics[i], engines_on(device)
+        h, neighbours = self.harmonics[i], neighbours_on(device)
         new = self.reductions[i].apply(rows)
         return self._rotate(i, h.extend(h.graph.extend(new, neighbours=neighbours)))
 
@@ -124,7 +124,7 @@ def fit_paper(
         Receives every stage.
     """
     settings, kernel, seed, first_band = options.settings, options.kernel, options.seed, options.first_band
-    engine, solver = engines_on(options.device)
+    engine = neighbours_on(options.device)
     reductions, found = [], []
     for i, (data, name) in enumerate(zip(datasets, names, strict=True)):
         with progress.stage(f"graph of {name}"):
@@ -134,7 +134,7 @@ def fit_paper(
             graph = kernel_graph(rows, n_neighbors=settings.n_neighbors[i], neighbours=search, **kernel)
         with progress.stage(f"harmonics of {name}"):
             k = settings.n_harmonics[i]
-            found.append(harmonics(graph, k, random_state=seed, name=name, solver=solver))
+            found.append(harmonics(graph, k, random_state=seed, name=name))
         reductions.append(reduction)
     with progress.stage("alignment"):
         if signal_pca is not None:
