@@ -25,7 +25,7 @@ from harmonicalign.method.embed import embed
 from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment, PairProblem
-from harmonicalign.method.space import joint_space, pooled_correspondence
+from harmonicalign.method.space import JointSpace, joint_space, pooled_correspondence
 from harmonicalign.method.verdicts import all_doubts, doubts, judged, warn
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
@@ -98,12 +98,7 @@ def fit_refined(
         claims = in_threads(lambda i: judged(pairs[i], couples[i], own, seed, config), largest)
         pairs |= dict(zip(largest, claims, strict=True))
         space = joint_space(sides, parents, order, pairs, seed, own_columns=own, config=config)
-        parts = [(i, c, s) for i, (c, s) in enumerate(zip(components, signals, strict=True))]
-        if options.device == "cpu":
-            # Mostly single-threaded numpy passes over all rows, so datasets are processed in parallel.
-            z: list[Any] = in_threads(lambda part: space.place(*part), parts)
-        else:
-            z = [space.place_on(options.device, *part) for part in parts]
+        z = _placed(space, list(zip(range(len(sizes)), components, signals, strict=True)), options.device)
         doubtful = all_doubts(names, pairs, sides, space, config)
     warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
     with progress.stage("embedding"):
@@ -121,6 +116,14 @@ def fit_refined(
         significance=significance,
         embedding=embedding,
     )
+
+
+def _placed(space: JointSpace, parts: Sequence[tuple[int, Array, Matrix]], device: Any) -> list[Any]:
+    """Joint coordinates of the rows of all datasets; tensors if they are on a device."""
+    if device != "cpu":
+        return [space.place_on(device, *part) for part in parts]
+    # Mostly single-threaded numpy passes over all rows, so datasets are processed in parallel.
+    return list(in_threads(lambda part: space.place(*part), parts))
 
 
 @owned()
