@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 import pytest
@@ -84,3 +85,32 @@ def test_every_page_is_in_a_table_of_contents():
                 listed.add((base / f"{entry.lstrip('/')}.md").resolve())
     missing = {path for path in text if path.resolve() not in listed and path.name != "index.md"}
     assert not missing, f"no table of contents names {sorted(map(str, missing))}"
+
+
+def named_objects():
+    """Every object that a page asks Sphinx to document: the page, its module and its name."""
+    for page in sorted(DOCS.rglob("*.md")):
+        module = ""
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if found := re.match(r"\.\. currentmodule:: (\S+)", line):
+                module = found[1]
+            elif found := re.match(r"\.\. auto(?:class|function|data|exception|method):: (\S+)", line):
+                yield page.relative_to(DOCS).as_posix(), module, found[1]
+
+
+def test_what_the_pages_document_exists():
+    names = list(named_objects())
+    assert len(names) > 100
+    missing = [f"{page}: {name}" for page, module, name in names if not exists(module, name)]
+    assert not missing
+
+
+def exists(module, name):
+    """Whether there is an object of this name in the module or, if that is its full name, anywhere."""
+    for full in (f"{module}.{name}", name):
+        try:
+            resolve_name(full)
+        except (ImportError, AttributeError, ValueError):
+            continue
+        return True
+    return False
