@@ -147,7 +147,7 @@ def tangent_projection(near: Rows, rows: Rows, dimensions: float | None = None) 
     flat = (mean + xp.asarray(weights.mT, dtype=near.dtype) @ near)[:, 0]
     if dimensions is None:
         return flat
-    # 1/n, less what k rows of a normal distribution in any number of dimensions would have.
+    # 1/n of the k rows; 1/k of it they would have in any number of dimensions.
     inverse = xp.linalg.diagonal(square).sum(axis=1) / k**2 - 1 / k
     share = xp.asarray(xp.clip(dimensions * inverse, 0, 1), dtype=near.dtype)[:, None]
     return rows + share * (flat - rows)

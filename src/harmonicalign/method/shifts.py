@@ -2,7 +2,8 @@
 
 Rows of every dataset move towards their anchors among the rows of all others, in proportion to their
 confidence. The others are represented by a sample of fixed size, so the cost is linear in the number of
-datasets.
+datasets. What datasets differ in over shorter distances is then removed by comparing their means among near
+rows (`local_centring`).
 """
 
 from __future__ import annotations
@@ -158,16 +159,15 @@ def _apart(rows: Array, near: Array, batch: Array) -> tuple[Array, Array]:
     own = batch[near] == batch[:, None]
     m = own.sum(axis=1)
     both = (m > 0) & (m < k)
-    m = np.where(both, m, 1)[:, None]
+    m = np.where(both, m, 1)
     edges = near.ravel(), np.arange(0, n * k + 1, k)
     of_all = sp.csr_matrix((np.full(n * k, 1 / k), *edges), shape=(n, n))
-    of_own = sp.csr_matrix(((own / m).ravel(), *edges), shape=(n, n))
+    of_own = sp.csr_matrix(((own / m[:, None]).ravel(), *edges), shape=(n, n))
     centred = rows - rows.mean(axis=0)
     mean = of_all @ centred
     apart = np.where(both[:, None], of_own @ centred - mean, 0)
     # The sum of squares about the mean, less what is between the dataset's own rows and the others.
     total = k * (of_all @ np.sum(centred**2, axis=1) - np.sum(mean**2, axis=1))
-    m = m[:, 0]
     between = np.sum(apart**2, axis=1) * m * k / np.maximum(k - m, 1)
     variance = np.maximum(total - between, 0) / max(k - 2, 1)
     return apart, both * variance * (1 / m - 1 / k)
