@@ -248,12 +248,8 @@ def centre_locally(rows, batch, n_neighbours):
             apart[i] = rows[own].mean(axis=0) - rows[near[i]].mean(axis=0)
             within = sum(((rows[some] - rows[some].mean(axis=0)) ** 2).sum() for some in (own, others))
             by_chance[i] = within / (n_neighbours - 2) * (1 / len(own) - 1 / n_neighbours)
-    out = rows.copy()
-    for i in range(len(rows)):
-        found = np.mean([apart[j] @ apart[j] for j in near[i]])
-        if found > 0:
-            out[i] -= max(0, 1 - np.mean(by_chance[near[i]]) / found) * apart[i]
-    return out
+    found = sum(difference @ difference for difference in apart)
+    return rows - max(0, 1 - sum(by_chance) / found) * apart if found > 0 else rows
 
 
 def turn(x, y, config):
@@ -294,7 +290,7 @@ def smoothed(rows, known, config, own=None):
     out = []
     for i, row in enumerate(rows):
         others = [j for j in range(len(known)) if own is None or j != own[i]]
-        near = [others[j] for j in nearest(known[others], row, config.joint_neighbours)]
+        near = [others[j] for j in nearest(known[others], row, config.smoothing_neighbours)]
         width = distance(row, known[near[-1]])
         weights = [math.exp(-((distance(row, known[j]) / width) ** 2)) for j in near]
         mean = (row + sum(w * known[j] for w, j in zip(weights, near, strict=True))) / (1 + sum(weights))

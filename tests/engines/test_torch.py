@@ -176,7 +176,7 @@ def test_new_rows_are_projected_and_smoothed_as_without_torch(device, together):
     np.testing.assert_allclose(found, expected, atol=2e-4)
     assert np.abs(expected - new).max() > 0.01
     expected = smoothed(new, known, own, DEFAULT)
-    found = to_host(torch_joint.smoothed_among(*there, own, DEFAULT.joint_neighbours, DEFAULT.smoothing))
+    found = to_host(torch_joint.smoothed_among(*there, own, DEFAULT.smoothing_neighbours, DEFAULT.smoothing))
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 

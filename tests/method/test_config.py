@@ -7,7 +7,7 @@ import pytest
 from two_sides import side
 
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig, constants
-from harmonicalign.method import DEFAULT, MethodConfig, align_pair, embed, joint_space
+from harmonicalign.method import DEFAULT, MethodConfig, align_pair, embed, joint_space, locally_shifted
 
 
 @pytest.mark.parametrize("config", [EVIDENCE, DEFAULT])
@@ -104,6 +104,7 @@ def place(config, pair, own_columns):
     (one, other), _, found = pair
     sides = one, replace(other, signals=other.signals + 5)  # there is something left to shift
     space = joint_space(sides, [-1, 0], [0, 1], {1: found}, own_columns=own_columns, config=config)
+    space = locally_shifted(space, sides, {1: found}, config=config)
     return [space.place(i, s.components, s.signals) for i, s in enumerate(sides)]
 
 
@@ -143,7 +144,7 @@ def test_the_joint_space_goes_by_the_config(pair, changes):
         {"tangent_neighbours": 10},
         {"smoothing": 0.0},
         {"smoothing": 1.0},
-        {"joint_neighbours": 5},
+        {"smoothing_neighbours": 3},
     ],
     ids=lambda changes: "+".join(changes),
 )

@@ -35,7 +35,7 @@ def same_but_for_signs(found, expected, atol):
         np.testing.assert_allclose(one, sign * other, atol=atol, err_msg=f"column {j}")
 
 
-@pytest.mark.parametrize("changes", [{}, {"smoothing": 0.0}, {"smoothing": 1.0}, {"joint_neighbours": 4}])
+@pytest.mark.parametrize("changes", [{}, {"smoothing": 0.0}, {"smoothing": 1.0}, {"smoothing_neighbours": 4}])
 @pytest.mark.parametrize("n_components", [3, 2])
 def test_the_embedding_is_what_it_says(z, changes, n_components):
     config = replace(DEFAULT, **changes)
@@ -53,7 +53,7 @@ def test_the_embedding_is_what_it_says(z, changes, n_components):
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
 def test_rows_move_to_their_neighbours_as_it_says(rng, share):
-    config = replace(DEFAULT, smoothing=share, joint_neighbours=5)
+    config = replace(DEFAULT, smoothing=share, smoothing_neighbours=4)
     known, new = rng.randn(40, 3), rng.randn(7, 3)
     own = np.arange(40)
     for rows, numbers in ((known, own), (new, None), (known[30:], own[30:])):

@@ -243,11 +243,11 @@ def test_a_local_shift_where_places_coincide():
 def test_local_centring_is_what_it_says(rng):
     z = [rng.randn(60, 4), rng.randn(50, 4) + [1, 0, 0, 0], rng.randn(30, 4)]
     rows, batch = np.vstack(z), np.repeat([0, 1, 2], [60, 50, 30])
-    config = replace(DEFAULT, centring_neighbours=12)
+    config = replace(DEFAULT, centring_neighbours=40)
     for rounds in (0, 1, 2):
         found = local_centring(z, [1, 1, 1], replace(config, centring_rounds=rounds))
         np.testing.assert_allclose(np.vstack([*z]) + np.vstack(found), rows, atol=1e-5)
-        rows = plain_stages.centre_locally(rows, batch, 12)
+        rows = plain_stages.centre_locally(rows, batch, 40)
     still = local_centring(z, [0, 1, 0.5], config)
     assert not still[0].any()
     assert still[1].any()
@@ -257,7 +257,7 @@ def test_local_centring_is_what_it_says(rng):
 def test_what_a_dataset_differs_in_near_by_is_taken_off_and_chance_is_not(rng):
     x, y = rng.randn(400, 5), rng.randn(400, 5)
     moved = np.linalg.norm(np.vstack(local_centring([x, y], [1, 1])), axis=1)
-    assert moved.mean() < 0.1 * np.linalg.norm(x, axis=1).mean(), "two samples of the same do not differ"
+    assert moved.mean() < 0.02 * np.linalg.norm(x, axis=1).mean(), "two samples of the same do not differ"
     # Where datasets differ clearly beyond chance, in another way at either end of the first direction.
     of_x, of_y = (np.outer(np.sign(rows[:, 0]), [0, 1, 1, 1, 1]) for rows in (x, y))
     a, b = local_centring([x, y + of_y], [1, 1])

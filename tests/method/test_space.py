@@ -10,7 +10,7 @@ from two_sides import side
 
 from harmonicalign import HarmonicAlignment
 from harmonicalign.engines.rows import blend, softened
-from harmonicalign.method import DEFAULT, align_pair, joint_space, local_shifts
+from harmonicalign.method import DEFAULT, align_pair, joint_space, local_shifts, locally_shifted
 from harmonicalign.method.maps import turn, typical_length
 from harmonicalign.method.shifts import common_offset, local_centring
 from harmonicalign.method.space import (
@@ -84,7 +84,8 @@ def test_rows_enter_the_joint_space_through_their_parents(chain):
 def test_joint_space_of_a_star_whatever_the_order(chain):
     sides_, pairs = chain
     back = pairs[1].reversed((sides_[1], sides_[0]))
-    star = joint_space(sides_, [1, -1, 1], [1, 2, 0], {0: back, 2: pairs[2]})
+    found = {0: back, 2: pairs[2]}
+    star = locally_shifted(joint_space(sides_, [1, -1, 1], [1, 2, 0], found), sides_, found)
     for i, r in ((0, back), (2, pairs[2])):
         rows = sides_[i].components
         within = r.maps[1].apply(rows) - r.maps[0].shift
@@ -114,8 +115,10 @@ def beside(space, i, s, more=0):
 
 def test_place_is_rigid_and_then_local(chain):
     sides_, pairs = chain
-    space = joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs)
-    one, other = (joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs, seed).shifts[1] for seed in (0, 3))
+    rigid = joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs)
+    assert rigid.shifts == ()
+    space = locally_shifted(rigid, sides_, pairs)
+    one, other = (locally_shifted(rigid, sides_, pairs, seed).shifts[1] for seed in (0, 3))
     assert np.array_equal(one.displacement, space.shifts[1].displacement)
     assert not np.array_equal(other.displacement, one.displacement)  # samples of rows differ
     for i, s in enumerate(sides_):
@@ -141,6 +144,7 @@ def test_rows_move_less_the_more_an_alignment_may_be_chance(rng):
         null = np.arange(5.0 if tested else 0.0)
         found = replace(pair, significance=replace(pair.significance, p=p, null=null))
         space = joint_space(sides_, [-1, 0], [0, 1], {1: found}, config=config)
+        space = locally_shifted(space, sides_, {1: found}, config=config)
         return [shift.displacement for shift in space.shifts]
 
     sure, doubtful, untested = moves(0.0), moves(0.75), moves(1.0, tested=False)
@@ -176,7 +180,9 @@ def test_what_signals_lack_is_predicted_from_components(rng):
 
 def test_a_dataset_joins_a_space(chain):
     sides_, pairs = chain
-    before = joint_space(sides_[:2], [-1, 0], [0, 1], {1: pairs[1]})
+    before = locally_shifted(
+        joint_space(sides_[:2], [-1, 0], [0, 1], {1: pairs[1]}), sides_[:2], {1: pairs[1]}
+    )
     placed = np.vstack([before.place(i, s.components, s.signals) for i, s in enumerate(sides_[:2])])
     r = pairs[2]
     assert r.correspondence.weights.min() < 1
@@ -217,7 +223,7 @@ def test_a_dataset_joins_a_space(chain):
 def test_a_dataset_is_turned_towards_its_parent(chain):
     sides_, pairs = chain
     turned = {1: replace(pairs[1], turned=True), 2: replace(pairs[2], turned=True)}
-    space = joint_space(sides_, [-1, 0, 1], [0, 1, 2], turned, shifted=False)
+    space = joint_space(sides_, [-1, 0, 1], [0, 1, 2], turned)
     assert space.shifts == ()
     u = [beside(space, i, s) for i, s in enumerate(sides_)]
     for i in (1, 2):
@@ -227,12 +233,13 @@ def test_a_dataset_is_turned_towards_its_parent(chain):
         found = space.place(i, sides_[i].components, sides_[i].signals)
         np.testing.assert_allclose(found, space.axes.apply(u[i]), atol=1e-9)
     np.testing.assert_allclose(space.axes.matrix, reliable_axes(u, DEFAULT).matrix, atol=1e-9)
-    assert joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs, shifted=False).turns == (None,) * 3
+    assert joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs).turns == (None,) * 3
 
 
 def test_a_dataset_that_joins_is_turned_as_well(chain):
     sides_, pairs = chain
-    before = joint_space(sides_[:2], [-1, 0], [0, 1], {1: replace(pairs[1], turned=True)})
+    turned = {1: replace(pairs[1], turned=True)}
+    before = locally_shifted(joint_space(sides_[:2], [-1, 0], [0, 1], turned), sides_[:2], turned)
     placed = np.vstack([before.place(i, s.components, s.signals) for i, s in enumerate(sides_[:2])])
     after = before.joined_by(sides_[2], 1, sides_[1], replace(pairs[2], turned=True), placed, 0)
     more = after.bridges[2].apply(sides_[2].components)
@@ -302,7 +309,9 @@ def test_placing_by_torch(chain):
     torch = pytest.importorskip("torch")
     cpu_device = torch.device("cpu")
     sides_, pairs = chain
-    before = joint_space(sides_[:2], [-1, 0], [0, 1], {1: pairs[1]})
+    before = locally_shifted(
+        joint_space(sides_[:2], [-1, 0], [0, 1], {1: pairs[1]}), sides_[:2], {1: pairs[1]}
+    )
     placed = np.vstack([before.place(i, s.components, s.signals) for i, s in enumerate(sides_[:2])])
     space = before.joined_by(sides_[2], 1, sides_[1], pairs[2], placed, 0)
     for form in (np.asarray, sp.csr_matrix):
@@ -345,3 +354,16 @@ def test_balance_of_signals_given_apart(rng):
     assert everything.model_.space.balance == everything.share_**power
     assert some.model_.space.balance == DEFAULT.modality_balance
     assert own.model_.space.bridges == (None, None) != some.model_.space.bridges
+
+
+def test_differences_are_sought_among_more_rows_than_the_alignment_used(chain):
+    sides_, pairs = chain
+    rigid = joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs)
+    plain = locally_shifted(rigid, sides_, pairs)
+    same = locally_shifted(rigid, sides_, pairs, compared=[(s.components, s.signals) for s in sides_])
+    for one, other in zip(plain.shifts, same.shifts, strict=True):
+        np.testing.assert_allclose(one.displacement, other.displacement, atol=1e-6)
+    few = [replace(s, components=s.components[:40], signals=s.signals[:40]) for s in sides_]
+    found = locally_shifted(rigid, few, pairs, compared=[(s.components, s.signals) for s in sides_])
+    for i, (shift, s) in enumerate(zip(found.shifts, sides_, strict=True)):
+        np.testing.assert_array_equal(shift.places, rigid.place_rigidly(i, s.components, s.signals))

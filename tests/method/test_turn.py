@@ -30,7 +30,7 @@ def kinds(seed, angle, only_y=0):
 
 
 def placed(problem, found):
-    space = joint_space(problem.sides, [-1, 0], [0, 1], {1: found}, shifted=False)
+    space = joint_space(problem.sides, [-1, 0], [0, 1], {1: found})
     return [space.place(i, s.components, s.signals) for i, s in enumerate(problem.sides)]
 
 

@@ -4,7 +4,7 @@ It uses the stages of `paper` and decides by `evidence`. All its constants are i
 `harmonicalign.method.config`. The steps of a fit, in order:
 
 >>> from harmonicalign.method import PairProblem, solve
->>> from harmonicalign.method import joint_space, embed  # after the pairs: common space, embedding
+>>> from harmonicalign.method import joint_space, locally_shifted, embed  # after the pairs
 """
 
 from harmonicalign.method.anchors import mutual_neighbours
@@ -25,7 +25,7 @@ from harmonicalign.method.maps import LinearMap, Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment, PairProblem
 from harmonicalign.method.shifts import LocalShift, local_shifts
-from harmonicalign.method.space import JointSpace, joint_space
+from harmonicalign.method.space import JointSpace, joint_space, locally_shifted
 from harmonicalign.method.tangents import project
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "fit_refined",
     "joint_space",
     "local_shifts",
+    "locally_shifted",
     "mutual_neighbours",
     "project",
     "solve",

@@ -135,9 +135,7 @@ def turned_if_better(problem: PairProblem, found: PairAlignment) -> PairAlignmen
     met = found.support >= config.enough_support
     if met or problem.significance.by_chance or not problem.own_columns:
         return found
-    space = joint_space(
-        problem.sides, [-1, 0], [0, 1], {1: found}, problem.random_state, config=config, shifted=False
-    )
+    space = joint_space(problem.sides, [-1, 0], [0, 1], {1: found}, problem.random_state, config=config)
     x, y = (space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(problem.sides))
     confidence = row_confidence((x, y), random_state=problem.random_state, config=config)
     if max(float(np.median(c)) for c in confidence) >= config.turn_support:

@@ -106,7 +106,7 @@ class Embedding:
         if together:
             own = len(fitted) + np.arange(len(z))
             fitted = torch_joint.stacked([fitted, z])
-        k = min(config.joint_neighbours, len(fitted) - together)
+        k = min(config.smoothing_neighbours, len(fitted) - together)
         if k > 0:
             z = torch_joint.smoothed_among(z, fitted, own, k, config.smoothing)
         return torch_joint.to_host(self.axes.apply(z, device))
@@ -175,7 +175,9 @@ def _embed_on_device(
     if len(rows) <= config.tangent_rows:
         places, dimensions = torch_joint.to_host(rows), participation(torch_joint.moments(rows)[1])
         rows = torch_joint.on_planes(rows, min(len(rows), config.tangent_neighbours), dimensions, seed)
-    moved, sampled = torch_joint.smoothed(rows, sample, own, config.joint_neighbours, config.smoothing, seed)
+    moved, sampled = torch_joint.smoothed(
+        rows, sample, own, config.smoothing_neighbours, config.smoothing, seed
+    )
     mean, covariance = torch_joint.moments(moved)
     leading = _leading(covariance, n_components)
     along, signs = torch_joint.along_axes(moved, leading, mean)
@@ -198,7 +200,7 @@ def smoothed(rows: Array, known: Array, own: Array | None, config: MethodConfig)
     config
         Number of neighbours, and how far rows move.
     """
-    k = min(config.joint_neighbours, len(known) - (own is not None))
+    k = min(config.smoothing_neighbours, len(known) - (own is not None))
     if k < 1:
         return rows
     if own is not None and rows is known:

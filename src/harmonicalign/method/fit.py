@@ -25,7 +25,7 @@ from harmonicalign.method.embed import embed
 from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment, PairProblem
-from harmonicalign.method.space import JointSpace, joint_space, pooled_correspondence
+from harmonicalign.method.space import JointSpace, joint_space, locally_shifted, pooled_correspondence
 from harmonicalign.method.verdicts import all_doubts, doubts, judged, warn
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
@@ -98,6 +98,10 @@ def fit_refined(
         claims = in_threads(lambda i: judged(pairs[i], couples[i], own, seed, config), largest)
         pairs |= dict(zip(largest, claims, strict=True))
         space = joint_space(sides, parents, order, pairs, seed, own_columns=own, config=config)
+        compared = None
+        if options.landmarks is not None:
+            compared = _compared(components, signals, n_landmarks, seed)
+        space = locally_shifted(space, sides, pairs, seed, compared, config)
         z = _placed(space, list(zip(range(len(sizes)), components, signals, strict=True)), options.device)
         doubtful = all_doubts(names, pairs, sides, space, config)
     warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
@@ -216,6 +220,16 @@ def _describe(
     found = harmonics(graph, k, random_state=seed, name=name)
     shown = signals[chosen] if len(chosen) < signals.shape[0] else signals
     return reduction, components, chosen, Side(components[chosen], shown, found)
+
+
+def _compared(
+    components: Sequence[Array], signals: Sequence[Matrix], most: int, seed: int
+) -> list[tuple[Array, Matrix]]:
+    """A sample of the rows of every dataset, where the landmarks are chosen for something else."""
+    rows = [
+        _landmarks(len(p), most, _NO_ROWS, np.random.default_rng([seed, i])) for i, p in enumerate(components)
+    ]
+    return [(p[chosen], s[chosen]) for p, s, chosen in zip(components, signals, rows, strict=True)]
 
 
 def _affordable(anchors: Anchors, sizes: Sequence[int], n_landmarks: int, seed: int) -> Anchors:

@@ -124,11 +124,11 @@ def local_centring(z: Sequence[Array], steps: Sequence[float], config: MethodCon
     :math:`\bar z`. Means of few rows differ also by chance, by :math:`c = v (1/m - 1/k)` with v the variance
     of the neighbours within their datasets. The row moves by
 
-    .. math:: -\left(1 - \frac{\langle c \rangle}{\langle |\bar x - \bar z|^2 \rangle}\right)_+
-              (\bar x - \bar z),
+    .. math:: -\left(1 - \frac{\sum c}{\sum |\bar x - \bar z|^2}\right)_+ (\bar x - \bar z),
 
-    James and Stein's factor, with means over the k nearest rows, because one row tells little of whether
-    datasets differ where it is. Where all neighbours are of one dataset nothing moves.
+    James and Stein's factor, with sums over all rows: one row tells little of whether the datasets differ
+    where it is, but all rows together tell it nearly without error, and if the datasets are random parts of
+    one, nothing moves. Nor does a row whose neighbours are all of one dataset.
 
     Parameters
     ----------
@@ -146,10 +146,9 @@ def local_centring(z: Sequence[Array], steps: Sequence[float], config: MethodCon
     for _ in range(config.centring_rounds):
         near = nearest_rows(now, k, now, exact=False).indices
         apart, by_chance = _apart(now, near, batch)
-        found = np.sum(apart**2, axis=1)[near].sum(axis=1)
-        chance = by_chance[near].sum(axis=1)
-        beyond = 1 - np.divide(chance, found, out=np.ones_like(found), where=found > 0)
-        now -= (step * np.maximum(beyond, 0))[:, None] * apart
+        found = float(np.sum(apart**2))
+        beyond = max(0.0, 1 - float(by_chance.sum()) / found) if found > 0 else 0.0
+        now -= (beyond * step)[:, None] * apart
     return np.split(now - start, np.cumsum(sizes)[:-1])
 
 

@@ -32,7 +32,7 @@ from harmonicalign.method.modality import reading_maps
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.shifts import LocalShift, common_offset, local_centring, local_shifts
 
-__all__ = ["JointSpace", "joint_space", "pooled_correspondence", "reliable_axes"]
+__all__ = ["JointSpace", "joint_space", "locally_shifted", "pooled_correspondence", "reliable_axes"]
 
 _Units = tuple[list[Array], list[Array]]
 """For every dataset, the centre of its signals, and the factors that bring them to the root's units."""
@@ -192,10 +192,9 @@ def joint_space(
     random_state: int = 0,
     *,
     own_columns: bool = True,
-    shifted: bool = True,
     config: MethodConfig = DEFAULT,
 ) -> JointSpace:
-    """The common space of all datasets.
+    """The common space of all datasets, without local shifts.
 
     Parameters
     ----------
@@ -206,11 +205,9 @@ def joint_space(
     pairs
         For every dataset but the root, its alignment with its parent as the first side.
     random_state
-        Seed of joint principal components and samples.
+        Seed of joint principal components.
     own_columns
         Whether the signals are the columns from which the components were computed.
-    shifted
-        Whether to find local shifts.
     config
         Configuration of the method.
     """
@@ -245,19 +242,49 @@ def joint_space(
         if pairs[i].turned:
             turned = turn(u[parents[i]], u[i], config)
             turns[i], u[i] = turned, turned.apply(u[i])
-    axes = reliable_axes(u, config)
-    space = replace(space, turns=tuple(turns), axes=axes)
-    if not shifted:
-        return space
-    z = [axes.apply(rows) for rows in u]
+    return replace(space, turns=tuple(turns), axes=reliable_axes(u, config))
+
+
+def locally_shifted(
+    space: JointSpace,
+    sides: Sequence[Side],
+    pairs: Mapping[int, PairAlignment],
+    random_state: int = 0,
+    compared: Sequence[tuple[Array, Any]] | None = None,
+    config: MethodConfig = DEFAULT,
+) -> JointSpace:
+    """The common space with what datasets differ in locally taken off.
+
+    Parameters
+    ----------
+    space
+        The common space, without local shifts.
+    sides
+        All datasets.
+    pairs
+        For every dataset but the root, its alignment with its parent.
+    random_state
+        Seed of samples.
+    compared
+        Components and signals of the rows of every dataset among which differences over short distances are
+        sought; None for those of the sides. More rows serve where the sides hold few.
+    config
+        Configuration of the method.
+    """
     # All datasets move, large ones less, because none is treated as the reference. An alignment that may be
     # chance gives little reason to move.
-    meant = {i: 1 - pairs[i].significance.p if pairs[i].significance.tested else 1.0 for i in order[1:]}
-    meant[order[0]] = max(meant.values())
-    steps = [meant[i] * (1 - n / sum(sizes)) for i, n in enumerate(sizes)]
-    moves = local_shifts(z, steps, random_state, config)
-    shifted_rows = [a + b for a, b in zip(z, moves, strict=True)]
-    centred = local_centring(shifted_rows, [meant[i] for i in range(len(sides))], config)
+    found = {i: pair.significance for i, pair in pairs.items()}
+    meant = {i: 1 - test.p if test.tested else 1.0 for i, test in found.items()}
+    steps = [meant.get(i, max(meant.values())) for i in range(len(sides))]
+    z = [space.place_rigidly(i, side.components, side.signals) for i, side in enumerate(sides)]
+    total = sum(map(len, z))
+    towards = [step * (1 - len(rows) / total) for step, rows in zip(steps, z, strict=True)]
+    moves = local_shifts(z, towards, random_state, config)
+    if compared is not None:
+        shifts = map(LocalShift, z, moves)
+        z = [space.place_rigidly(i, *rows) for i, rows in enumerate(compared)]
+        moves = [shift.apply(rows, config) - rows for shift, rows in zip(shifts, z, strict=True)]
+    centred = local_centring([a + b for a, b in zip(z, moves, strict=True)], steps, config)
     moves = [a + b for a, b in zip(moves, centred, strict=True)]
     return replace(space, shifts=tuple(map(LocalShift, z, moves)))
 
