@@ -162,7 +162,8 @@ def test_every_dataset_is_aligned_with_the_largest_that_it_corresponds_with(rng)
     found = fit(datasets, replace(DEFAULT, n_rounds=1, n_steps=1))
     assert [found.parent_of(i) for i in (0, 1, 3)] == [1, None, 1]
     assert found.pair_of(1) is None
-    assert found.significance_of(1) is None
+    assert found.pairs[0].significance in found.tests_of(1)
+    assert found.tests_of(3) == [found.pairs[3].significance]
     only = fit(datasets, replace(DEFAULT, n_rounds=1, n_steps=1, n_parents=1))
     assert [only.parent_of(i) for i in range(4)] == [1, None, 1, 1], "another than the largest was tried"
 

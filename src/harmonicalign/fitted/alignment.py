@@ -14,7 +14,6 @@ from harmonicalign._typing import Array, Datasets, Labels, MatrixLike
 from harmonicalign.engines.devices import available
 from harmonicalign.evidence.confidence import doubted, row_confidence
 from harmonicalign.evidence.known import SignalMap
-from harmonicalign.evidence.significance import Significance
 from harmonicalign.fitted.conventions import Wrapper
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.fitted.protocol import AlignedModel
@@ -25,6 +24,7 @@ from harmonicalign.inputs.rows import at_hand, find_rows
 from harmonicalign.inputs.settings import Settings
 from harmonicalign.inputs.validate import check_data
 from harmonicalign.method.model import RefinedModel
+from harmonicalign.method.pooling import PooledModel
 from harmonicalign.paper.joint import Joint
 from harmonicalign.uses.checks import hold_values
 from harmonicalign.uses.correct import Corrected, correct
@@ -129,12 +129,7 @@ class FittedAlignment:
         if found is None:
             found = row_confidence(self.embedding, n_smooth=4, random_state=self.seed)
         rules = self.parameters.rules
-        return tuple(doubted(c, self._tests_of(i), rules) for i, c in enumerate(found))
-
-    def _tests_of(self, i: int) -> list[Significance]:
-        """Tests of the alignments of dataset i with its parent and its children in the tree."""
-        near = (j for j in range(len(self.keys)) if i in (j, self.model.parent_of(j)))
-        return [test for test in map(self.model.significance_of, near) if test is not None]
+        return tuple(doubted(c, self.model.tests_of(i), rules) for i, c in enumerate(found))
 
     def position(self, dataset: Any) -> int:
         """Number of a dataset given its key or its number."""
@@ -241,7 +236,7 @@ class FittedAlignment:
             )
         settings = self.parameters.settle("refined", {len(self.keys): rows.shape})
         known = self.inputs.datasets, self.inputs.signals
-        model = cast(RefinedModel, self.model)
+        model = cast(RefinedModel | PooledModel, self.model)
         grown = self.parameters.grow(model, known, (rows, shared), settings, self.seed)
         layouts = layout_of(X), layout_of(given[1])
         return replace(

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.method.model import RefinedModel
+from harmonicalign.method.pooling import PooledModel
 from harmonicalign.paper.align import Alignment
 from harmonicalign.paper.harmonics import Harmonics
 
@@ -19,13 +20,17 @@ def without_data(fitted: FittedAlignment) -> FittedAlignment:
     stay; they are the data themselves where these have too few columns to be reduced.
     """
     model = fitted.model
-    if isinstance(model, RefinedModel):
-        pairs = {
-            i: replace(pair, alignment=_bare_alignment(pair.alignment)) for i, pair in model.pairs.items()
-        }
-        model = replace(model, harmonics=tuple(map(_bare, model.harmonics)), pairs=pairs)
+    if isinstance(model, PooledModel):
+        model = replace(model, model=_bare_model(model.model))
+    elif isinstance(model, RefinedModel):
+        model = _bare_model(model)
     confidence = tuple(fitted.confidence)
     return replace(fitted, model=model, inputs=fitted.inputs.without_data(), known_confidence=confidence)
+
+
+def _bare_model(model: RefinedModel) -> RefinedModel:
+    pairs = {i: replace(pair, alignment=_bare_alignment(pair.alignment)) for i, pair in model.pairs.items()}
+    return replace(model, harmonics=tuple(map(_bare, model.harmonics)), pairs=pairs)
 
 
 def _bare_alignment(alignment: Alignment) -> Alignment:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from harmonicalign._progress import Progress
 from harmonicalign._typing import Array
@@ -15,6 +16,10 @@ from harmonicalign.fitted.given import Given, anchor_pairs, balanced_landmarks, 
 from harmonicalign.fitted.parameters import Parameters
 from harmonicalign.inputs.links import link_signals
 from harmonicalign.inputs.parse import Inputs
+from harmonicalign.inputs.rows import same_columns
+from harmonicalign.method.model import RefinedModel
+from harmonicalign.method.pooling import PooledModel, Pooling, pooled
+from harmonicalign.paper.model import PaperModel
 
 __all__ = ["fit_alignment"]
 
@@ -67,13 +72,23 @@ def fit_alignment(
     if columns is not None:
         signals = [s[:, c] for s, c in zip(signals, columns, strict=True)]
     progress = Progress(verbose)
-    settings = parameters.settle(method, [d.shape for d in inputs.datasets])
-    parameters.check_memory(method, settings, inputs.datasets, inputs.signals)
+    free = not pairs and landmarks is None and method == "refined" and parameters.metric == "euclidean"
+    pooling = _pooling(inputs, signals, parameters, seed) if free else None
+    names, datasets = [f"dataset {key!r}" for key in inputs.keys], inputs.datasets
+    if pooling is not None:
+        names = [_together(names, members) for members in pooling.members]
+        datasets, signals = pooling.stacked(datasets), pooling.stacked(signals)
+    settings = parameters.settle(method, [d.shape for d in datasets])
+    parameters.check_memory(method, settings, datasets, signals)
     fit = parameters.fit_function(
-        method, inputs.keys, settings, anchors=pairs, landmarks=landmarks, seed=seed, progress=progress
+        method, names, settings, anchors=pairs, landmarks=landmarks, seed=seed, progress=progress
     )
+    model: PaperModel | RefinedModel | PooledModel
     with searching_on(resolve(parameters.device)):
-        model = fit(inputs.datasets, signals)
+        model = fit(datasets, signals)
+    if pooling is not None:
+        model = PooledModel(cast(RefinedModel, model), pooling)
+        settings = settings.of_members(pooling.groups)
     embedding = tuple(model.coordinates())
     return FittedAlignment(
         model,
@@ -87,3 +102,16 @@ def fit_alignment(
         given.signals,
         learned=learned,
     )
+
+
+def _pooling(inputs: Inputs, signals: Sequence[Any], parameters: Parameters, seed: int) -> Pooling | None:
+    """Small datasets that are aligned as one, where the signals are the datasets' own columns."""
+    if not all(same_columns(d, s) for d, s in zip(inputs.datasets, signals, strict=True)):
+        return None
+    return pooled(inputs.datasets, seed, parameters.rules)
+
+
+def _together(names: Sequence[str], members: Sequence[int]) -> str:
+    """Name of a group of datasets for messages."""
+    more = len(members) - 1
+    return f"{names[members[0]]} (with {more} alike)" if more else names[members[0]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from harmonicalign.method import memory
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.fit import add_dataset, fit_refined
 from harmonicalign.method.model import RefinedModel
+from harmonicalign.method.pooling import PooledModel
 from harmonicalign.paper.model import PaperModel, fit_paper
 
 __all__ = [
@@ -178,7 +179,7 @@ class Parameters:
     def fit_function(
         self,
         method: str,
-        keys: Sequence[Any],
+        names: Sequence[str],
         settings: Settings,
         *,
         anchors: dict[tuple[int, int], Array],
@@ -191,7 +192,7 @@ class Parameters:
         kernel = self.kernel(method)
         width = N_COMPONENTS if isinstance(self.n_components, str) else self.n_components
         common: dict[str, Any] = {
-            "names": [f"dataset {key!r}" for key in keys],
+            "names": names,
             "options": FitOptions(
                 settings, kernel, self.first_band, seed, device, width, landmarks=landmarks
             ),
@@ -205,12 +206,12 @@ class Parameters:
 
     def grow(
         self,
-        model: RefinedModel,
+        model: RefinedModel | PooledModel,
         known: tuple[Sequence[Any], Sequence[Any]],
         new: tuple[Any, Any],
         settings: Settings,
         seed: int,
-    ) -> RefinedModel:
+    ) -> RefinedModel | PooledModel:
         """A model that knows one dataset more.
 
         Parameters
@@ -226,6 +227,10 @@ class Parameters:
         """
         device = available(self.device)
         options = FitOptions(settings, self.kernel("refined"), self.first_band, seed, device)
+        if isinstance(model, PooledModel):
+            known = model.stacked(known[0]), model.stacked(known[1])
+            grown = add_dataset(model.model, *known, *new, options, n_landmarks=self.n_landmarks)
+            return replace(model, model=grown)
         return add_dataset(model, *known, *new, options, n_landmarks=self.n_landmarks)
 
 

@@ -48,8 +48,8 @@ class AlignedModel(Protocol):
     def pair_of(self, i: int) -> PairAlignment | None:
         """The alignment of dataset i with its parent."""
 
-    def significance_of(self, i: int) -> Significance | None:
-        """Permutation test of dataset i against its parent."""
+    def tests_of(self, i: int) -> list[Significance]:
+        """Permutation tests of dataset i against its parent and its children."""
 
     def history(self) -> list[tuple[int, dict[str, Any]]]:
         """Number of a dataset, and the record of a step of its refinement."""

@@ -38,6 +38,15 @@ class Settings:
             n_harmonics=[*self.n_harmonics, *new.n_harmonics],
         )
 
+    def of_members(self, groups: Sequence[int]) -> Settings:
+        """For every dataset the values of the group with which it was fitted."""
+        return replace(
+            self,
+            n_neighbors=[self.n_neighbors[g] for g in groups],
+            n_pca=[self.n_pca[g] for g in groups],
+            n_harmonics=[self.n_harmonics[g] for g in groups],
+        )
+
 
 @dataclass(frozen=True)
 class FitOptions:

@@ -22,7 +22,7 @@ from harmonicalign.method.hypotheses import (
 )
 from harmonicalign.method.maps import Side, turn
 from harmonicalign.method.modality import foretold, met_in_readings
-from harmonicalign.method.problem import PairAlignment, PairProblem
+from harmonicalign.method.problem import PairAlignment, PairProblem, justified
 from harmonicalign.method.space import joint_space
 from harmonicalign.method.units import rescaled_if_better
 
@@ -79,7 +79,7 @@ def choose(
 
     Of the learned runs, the one with the highest score is the best. An offset is chosen instead if the mean
     confidence is nearly as high under it. If the permutation test is not significant, and either an offset is
-    plausible or the columns have similar spreads in both datasets, the share 1 − p of an offset is taken off:
+    plausible or the columns have similar spreads in both datasets, a share of 1 − p³ is taken off the offset:
     what is chance stays as it is, and nothing changes at once where p passes the level of the test.
 
     Signals that are not the own columns matter by their weights (`harmonicalign.method.modality`). Of learned
@@ -97,7 +97,7 @@ def choose(
     if not simple:
         return best
     if problem.significance.by_chance and (plausible or _columns_look_alike(problem)):
-        return Offset("doubtful offset", 1 - problem.significance.p).run(problem)
+        return Offset("doubtful offset", justified(problem.significance, config)).run(problem)
     return plausible[0] if plausible else best
 
 

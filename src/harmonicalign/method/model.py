@@ -89,9 +89,9 @@ class RefinedModel:
         """The alignment of dataset i with its parent; None for the root of the tree."""
         return self.pairs.get(i)
 
-    def significance_of(self, i: int) -> Significance | None:
-        """Permutation test of dataset i against its parent; None for the root of the tree."""
-        return self.pairs[i].significance if i in self.pairs else None
+    def tests_of(self, i: int) -> list[Significance]:
+        """Permutation tests of dataset i against its parent and its children in the tree."""
+        return [pair.significance for j, pair in self.pairs.items() if i in (j, self.space.parents[j])]
 
     def history(self) -> list[tuple[int, dict[str, Any]]]:
         """Every step of the alignments: the index of the dataset, and the record of the step."""

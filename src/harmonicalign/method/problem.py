@@ -43,6 +43,15 @@ from harmonicalign.paper.bands import bandlimiting_weights
 __all__ = ["PairAlignment", "PairProblem"]
 
 
+def justified(test: Significance, config: MethodConfig) -> float:
+    """Share of a displacement that a permutation test justifies: ``1 − p^q``, and all of it if none was made.
+
+    Few features can tell little, so that p is rarely small even if they correspond; that they do not is only
+    likely where p is large.
+    """
+    return 1 - test.p**config.doubt_power if test.tested else 1.0
+
+
 @dataclass(frozen=True)
 class PairAlignment:
     """Alignment of a pair: the result of one run.

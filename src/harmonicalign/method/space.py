@@ -29,7 +29,7 @@ from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.maps import LinearMap, Side, ridge_regression, turn, typical_length, weighted_axes
 from harmonicalign.method.modality import reading_maps
-from harmonicalign.method.problem import PairAlignment
+from harmonicalign.method.problem import PairAlignment, justified
 from harmonicalign.method.shifts import LocalShift, common_offset, local_centring, local_shifts
 
 __all__ = ["JointSpace", "joint_space", "locally_shifted", "pooled_correspondence", "reliable_axes"]
@@ -273,8 +273,7 @@ def locally_shifted(
     """
     # All datasets move, large ones less, because none is treated as the reference. An alignment that may be
     # chance gives little reason to move.
-    found = {i: pair.significance for i, pair in pairs.items()}
-    meant = {i: 1 - test.p if test.tested else 1.0 for i, test in found.items()}
+    meant = {i: justified(pair.significance, config) for i, pair in pairs.items()}
     steps = [meant.get(i, max(meant.values())) for i in range(len(sides))]
     z = [space.place_rigidly(i, side.components, side.signals) for i, side in enumerate(sides)]
     total = sum(map(len, z))

@@ -77,8 +77,9 @@ class PaperModel:
     def pair_of(self, i: int) -> None:
         """None: no pair is aligned by the default method."""
 
-    def significance_of(self, i: int) -> None:
-        """None: nothing is tested."""
+    def tests_of(self, i: int) -> list[Any]:
+        """Empty: nothing is tested."""
+        return []
 
     def history(self) -> list[tuple[int, dict[str, Any]]]:
         """Empty: there is one step."""

@@ -116,8 +116,9 @@ def _by_landmarks(
     }
     shapes = [(len(c), d) for c, (_, d) in zip(chosen, inputs.shapes, strict=True)]
     settings = parameters.settle(method, shapes)
+    names = [f"dataset {key!r}" for key in inputs.keys]
     fit_local = parameters.fit_function(
-        method, inputs.keys, settings, anchors=among, seed=seed, progress=Progress(False)
+        method, names, settings, anchors=among, seed=seed, progress=Progress(False)
     )
     result = fit_landmarks(
         inputs.matrices,

@@ -40,7 +40,7 @@ _OPTIONAL = {"torch": "torch", "anndata": "anndata", "mudata": "mudata", "scanpy
 
 _EXPLANATIONS = {
     "offset": "the columns correspond up to an offset",
-    "doubtful offset": "nothing beyond chance was found; of an offset, the share 1 − p was taken off",
+    "doubtful offset": "nothing beyond chance was found; of an offset, the share 1 − p³ was taken off",
     "units": "the columns correspond up to an offset and a unit each",
     "columns": "some columns correspond, found from the columns",
     "harmonics": "some columns correspond, found from the harmonics",

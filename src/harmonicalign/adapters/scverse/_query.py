@@ -163,7 +163,7 @@ def _new(part: Part, model: HarmonicAlignment, reading: _Reading, key: Any) -> _
     fitted = grown.fitted_.at_hand()
     z = fitted.embedding[-1]
     *reference, joint = fitted.joint_coordinates()
-    test = fitted.model.significance_of(len(reference))
+    test = fitted.model.tests_of(len(reference))[0]
     return _Mapped(grown, z, joint, _support(reference, joint, fitted.seed), fitted.confidence[-1], test)
 
 

@@ -25,6 +25,7 @@ from harmonicalign.method.config import MethodConfig
 from harmonicalign.method.embed import Embedding
 from harmonicalign.method.maps import LinearMap
 from harmonicalign.method.model import RefinedModel
+from harmonicalign.method.pooling import PooledModel, Pooling
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.method.shifts import LocalShift
 from harmonicalign.method.space import JointSpace
@@ -37,7 +38,7 @@ from harmonicalign.paper.reduction import Reduction
 
 __all__ = ["TYPES", "Stored", "read_alignment", "write_alignment"]
 
-_MODELS = {cls.__name__: cls for cls in (PaperModel, RefinedModel)}
+_MODELS = {cls.__name__: cls for cls in (PaperModel, PooledModel, RefinedModel)}
 
 TYPES: dict[str, type] = {
     cls.__name__: cls
@@ -59,6 +60,7 @@ TYPES: dict[str, type] = {
         MultiAlignment,
         PairAlignment,
         Parameters,
+        Pooling,
         Reduction,
         Settings,
         SignalMap,
@@ -125,7 +127,7 @@ def read_alignment(path: str | os.PathLike[str]) -> Stored:
 
 def _holds_coordinates(fitted: FittedAlignment) -> bool:
     """Whether the model keeps the coordinates of the rows as they are, and need not compute them."""
-    return isinstance(fitted.model, RefinedModel)
+    return isinstance(fitted.model, PooledModel | RefinedModel)
 
 
 def _completed(stored: Stored) -> Stored:

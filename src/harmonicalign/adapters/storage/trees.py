@@ -27,7 +27,7 @@ from harmonicalign.method.memory import available_bytes, told
 
 __all__ = ["FORMAT", "read_tree", "write_tree"]
 
-FORMAT = 14
+FORMAT = 15
 """Raised whenever a file of one version would mean something else, or nothing, to another."""
 
 _HEADER = "header"
