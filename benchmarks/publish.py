@@ -9,6 +9,7 @@
     python benchmarks/paper_results.py                              # results/reproduce: the experiments
     python benchmarks/ablation.py --anew                            # results/ablation.csv
     python benchmarks/transfer.py --missing                         # results/missing.csv
+    python benchmarks/calibration.py p --jobs 16                    # results/calibration.csv
     python benchmarks/regimes.py; python benchmarks/simulated.py    # results/designs.csv
     python benchmarks/publish.py            # writes README.md and docs/*.md
     python benchmarks/publish.py --check    # changes nothing; the exit status is 1 if anything would change
@@ -236,6 +237,20 @@ DESIGNS = {
         "unequal sizes": "4000 and 300 cells",
     },
 }
+NULLS = {
+    "gaussian": "independent Gaussian noise",
+    "skewed": "skewed columns, all exchanged",
+    "factors": "factor models",
+    "clusters": "clusters",
+    "heavy": "heavy tails",
+    "autocorrelated": "columns autocorrelated down the rows",
+    "scaled": "columns of unequal scale, the same in both: noise",
+    "scaled clusters": "the same of clusters",
+    "scaled factors": "the same of factor models",
+    "common factor": "a factor that raises all columns",
+    "scaled common": "both: such a factor, and the same unequal scales",
+    "spectra": "*unrelated smooth curves: neighbouring columns are alike in both*",
+}
 OURS = {"harmonicalign": "**harmonicalign**"}
 
 
@@ -377,6 +392,26 @@ def missing_table(what: str, old: str) -> str:
     return markdown([*head, "confidence in rows of these classes"], body)
 
 
+def calibration_table(what: str, old: str) -> str:
+    """Shares of p-values below each level, on designs without correspondence."""
+    found = {row["design"]: row for row in read("calibration.csv")}
+    levels = [key for key in next(iter(found.values())) if key.startswith("below_")]
+
+    def line(text: str, rows: Sequence[dict[str, str]]) -> list[str]:
+        fits = sum(int(row["fits"]) for row in rows)
+        shares = (100 * sum(int(row[key]) for row in rows) / fits for key in levels)
+        return [
+            text,
+            str(fits),
+            *(f"{share:.{digits}f} %" for share, digits in zip(shares, (1, 1, 2), strict=True)),
+        ]
+
+    promised = [row for row in found.values() if row["promised"] == "1"]
+    body = [line(text, [found[name]]) for name, text in NULLS.items() if name in found]
+    body.insert(len(promised), line("**these six, on which the promise is made**", promised))
+    return markdown(["design", "fits", *(f"p < {key.removeprefix('below_0')}" for key in levels)], body)
+
+
 TABLES: dict[str, Callable[[str, str], str]] = {
     "accuracy": lambda what, old: suite_table("accuracy", 3, what, old),
     "mixing": lambda what, old: suite_table("mixing", 2, what, old),
@@ -386,6 +421,7 @@ TABLES: dict[str, Callable[[str, str], str]] = {
     "claims": lambda what, old: paper_numbers.claims(RESULTS / "reproduce"),
     "covariates": covariates_table,
     "missing": missing_table,
+    "calibration": calibration_table,
     "designs": designs_table,
 }
 NUMBERS: dict[str, Callable[[str], str]] = {

@@ -13,6 +13,7 @@ from harmonicalign.evidence.config import EVIDENCE
 from harmonicalign.evidence.correspondence import scores
 from harmonicalign.evidence.relations import Relations, relate
 from harmonicalign.evidence.significance import (
+    _reflected,
     _shuffled,
     _smoothness,
     false_discovery,
@@ -52,10 +53,13 @@ def test_permutation_test_is_what_it_says(sides):
 
     n = EVIDENCE.permutations
     permuted = [both(b_unit[:, _shuffled(order, rng, EVIDENCE.block_features)]) for _ in range(n)]
-    signs = 1 - 2 * np.random.RandomState([0, 1]).randint(2, size=(n, 40))
-    negated = [both(b_unit * some) for some in signs]
+    mean = b_unit.mean(axis=1, keepdims=True)
+    shared = max(0, 1 - 1 / 40 / np.sum((hy.frequencies[:, None] * mean) ** 2))
+    mirrored = unit(hy, 2 * shared * mean - b_unit)
+    drawn = np.random.RandomState([0, 1]).randint(2, size=(n, 40)).astype(bool)
+    reflected = [both(np.where(some, mirrored, b_unit)) for some in drawn]
     tests = []
-    for null in map(np.array, (permuted, negated)):
+    for null in map(np.array, (permuted, reflected)):
         mean, spread = null.mean(axis=0), null.std(axis=0, ddof=1)
         observed = ((both(b_unit) - mean) / spread).max()
         null = ((null - mean) / spread).max(axis=1)
@@ -128,15 +132,38 @@ def test_relations_are_a_third_statistic(sides):
     assert found.p < without.p
 
 
-def test_scales_that_are_the_same_in_both_datasets_prove_nothing():
-    """The column of largest scale is smooth on both graphs, whatever it means."""
+@pytest.mark.parametrize("factor", [0, 1])
+def test_scales_that_are_the_same_in_both_datasets_prove_nothing(factor):
+    """The column of largest scale is smooth on both graphs, whatever it means, and so is a common factor."""
     found = []
     for seed in range(30):
         rng = np.random.RandomState(seed)
-        scale = np.exp(rng.randn(12))
-        x, y = rng.randn(120, 12) * scale, rng.randn(100, 12) * scale
+        scale = np.exp(rng.randn(20))
+        x, y = (
+            (factor * rng.randn(n, 1) * rng.uniform(0, 1, 20) + rng.randn(n, 20)) * scale for n in (120, 100)
+        )
         found.append(permutation_test(*spectra((side(x), side(y))), relations=relate(x, y)).p)
     assert np.mean(np.array(found) < 0.05) <= 0.1
+
+
+def test_reflections_keep_what_features_share(rng):
+    frequencies, shared = np.ones(500), rng.standard_normal((500, 1)) / 500**0.5
+    apart = rng.standard_normal((500, 30)) / 500**0.5
+
+    def reflected(b):
+        b = b / np.linalg.norm(b, axis=0)
+        return b, _reflected(frequencies, b)
+
+    b, other = reflected(apart)
+    assert np.sum(b * other, axis=0) == pytest.approx(-1, abs=0.1)  # independent ones are negated
+    b, other = reflected(apart + shared)
+    assert shared.T @ other == pytest.approx(shared.T @ b, abs=0.15)
+    rest, mirrored = (s - shared * (shared.T @ s) / (shared.T @ shared) for s in (b, other))
+    assert (np.sum(rest * mirrored, axis=0) < 0).all()
+    b, other = reflected(apart[:, :1] * [1, 1, 1, 1, 1])
+    assert np.linalg.norm(b - other, axis=0).max() < 1e-6  # alike: nothing sets them apart
+    b, other = reflected(apart[:, :1] * [1, -1])
+    assert other == pytest.approx(-b)  # a mean of zero
 
 
 def test_more_is_drawn_while_it_is_not_clear(sides):

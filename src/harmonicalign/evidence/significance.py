@@ -31,13 +31,13 @@ class Significance:
     z
         Observed agreement minus its mean under permutation, in standard deviations.
     p
-        Probability of an agreement at least as large if features are paired, or signs are drawn, at random;
-        the larger of the two.
+        Probability of an agreement at least as large if features are paired at random, or reflected at random
+        in what all have in common; the larger of the two.
     observed
         Agreement of the features as they are paired: the largest of the statistics, each standardised by its
         mean and standard deviation under permutation.
     null
-        The same for permuted or negated features, whichever gives the larger p; empty if there are too few
+        The same for permuted or reflected features, whichever gives the larger p; empty if there are too few
         features for a test.
     opposed
         Whether corresponding features seem to have opposite signs, as if those of one dataset were negated.
@@ -105,9 +105,11 @@ def permutation_test(
     agreement among the permuted ones is an exact p-value where the features of a block are exchangeable.
     They are not where columns have unequal scales, the same in both datasets: a column of large scale is
     smooth on both graphs, and so agrees with itself more than with others. For the first two statistics,
-    which use the graphs, features are therefore also negated at random. Each keeps its smoothness then
-    and loses only its relations to the others, and the rank is exact for independent columns of any
-    scales. The third statistic does not depend on scales.
+    which use the graphs, features are therefore also reflected at random in what all features share,
+    ``b_s → 2 m − b_s``. Each keeps its smoothness then, and the factor that raises all features (depth, size,
+    brightness), by which any two datasets agree; it loses what sets it apart from the others. Where features
+    share nothing this negates them, and the rank is exact for independent columns of any scales. The third
+    statistic does not depend on scales.
 
     Smaller p follow from the tail (`tail_probability`). More are drawn while p is too near `chance` to tell,
     given their number. Fewer than five features that vary in both datasets are not tested.
@@ -140,14 +142,14 @@ def permutation_test(
         return Significance(z=0.0, p=1.0, observed=0.0, null=np.zeros(0), chance=config.chance)
 
     least = config.block_features
-    # Signs have draws of their own, so that the permutations do not depend on them.
-    rng, sign_rng = np.random.RandomState(random_state), np.random.RandomState([random_state, 1])
+    # Reflections have draws of their own, so that the permutations do not depend on them.
+    rng, side_rng = np.random.RandomState(random_state), np.random.RandomState([random_state, 1])
     smoothness = _smoothness(fx, a) + _smoothness(fy, b)
     order = np.argsort(smoothness, kind="stable")
     every = np.full(len(informative), -np.inf)  # uninformative features are sorted first
     every[informative] = smoothness
     of_related = None if relations is None else np.argsort(every[relations.features], kind="stable")
-    either_sign = np.hstack([b, -b])
+    either_side = np.hstack([b, _reflected(fy, b)])
 
     def related(n: int | None) -> list[Array]:
         if relations is None or of_related is None:
@@ -155,12 +157,12 @@ def permutation_test(
         return [_relatedness(relations, _draws(of_related, rng, least, n))]
 
     def drawn(n: int) -> Array:
-        """Statistics of n permutations and of n features with random signs, (2, n, number of statistics)."""
+        """Statistics of n permutations and of n random reflections, (2, n, number of statistics)."""
         permuted = _agreements(a, b, fx, bands, _draws(order, rng, least, n))
         third = related(n)
-        signs = np.arange(len(order)) + len(order) * sign_rng.randint(2, size=(n, len(order)))
-        negated = _agreements(a, either_sign, fx, bands, signs)
-        return np.stack([np.column_stack([permuted, *third]), np.column_stack([negated, *third])])
+        sides = np.arange(len(order)) + len(order) * side_rng.randint(2, size=(n, len(order)))
+        reflected = _agreements(a, either_side, fx, bands, sides)
+        return np.stack([np.column_stack([permuted, *third]), np.column_stack([reflected, *third])])
 
     as_paired = np.column_stack(
         [_agreements(a, b, fx, bands, _draws(order, rng, least, None)), *related(None)]
@@ -293,6 +295,19 @@ def _unit_columns(frequencies: Array, spectral: Array) -> Array:
     energy = np.linalg.norm(frequencies[:, None] * spectral, axis=0)
     least = 1e-9 * energy.max() if energy.size else 0.0
     return np.asarray(np.divide(spectral, energy, out=np.zeros_like(spectral), where=energy > least))
+
+
+def _reflected(frequencies: Array, spectral: Array) -> Array:
+    """Signals of unit smooth energy on the other side of what they share, with unit smooth energy again.
+
+    That is their mean, less the share of it that independent signals would have (James-Stein): these are
+    negated, because a reflection in their mean would mix them and so make them agree less with anything.
+    """
+    mean = spectral.mean(axis=1, keepdims=True)
+    energy = float(np.sum((frequencies[:, None] * mean) ** 2))
+    independent = 1 / spectral.shape[1]  # mean energy of the mean of so many signals of unit energy
+    shared = max(0.0, 1 - independent / energy) if energy > 0 else 0.0
+    return _unit_columns(frequencies, 2 * shared * mean - spectral)
 
 
 def _smoothness(frequencies: Array, spectral: Array) -> Array:
