@@ -943,7 +943,8 @@ class TestStages:
         from harmonicalign import HarmonicAlignment
         from harmonicalign.adapters.cli._stages import fit_plan
 
-        data = [rng.rand(20, 6) for _ in range(n)]
+        # Many small datasets would be pooled, and how many groups there are is not known before the fit.
+        data = [rng.rand(20 if n <= 3 else 200, 6) for _ in range(n)]
         caplog.set_level(logging.DEBUG, "harmonicalign")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -163,8 +163,8 @@ def test_few_columns_are_not_tested():
 def test_many_datasets(digits):
     parts = [digits.x[:200], digits.x[200:], digits.y[:170], digits.y[170:]]
     labels = [digits.labels_x[:200], digits.labels_x[200:], digits.labels_y[:170], digits.labels_y[170:]]
-    model = fit(*parts)
-    assert sorted(model.model_.space.parents)[0] == -1
+    model = fit(*parts, config=replace(DEFAULT, pooled_rows=0))
+    assert [model.model_.parent_of(i) for i in range(4)].count(None) == 1
     rest = np.vstack(model.embedding_[1:])
     assert knn_label_agreement(rest, np.concatenate(labels[1:]), model.embedding_[0], labels[0]) > 0.8
     missing = next((i, j) for i in range(4) for j in range(i) if (j, i) not in model.alignment_.pairs)
@@ -230,7 +230,7 @@ def test_datasets_with_known_pairs_are_compared_with_each_other(rng):
     datasets = [centres[rng.randint(5, size=n)] + rng.randn(n, 8) for n in (60, 59, 58, 50, 50)]
     datasets[4] = datasets[3] + 0.1 * rng.randn(50, 8)
     same = np.c_[np.arange(50), np.arange(50)]
-    plain = fit(*datasets)
+    plain = fit(*datasets, config=replace(DEFAULT, pooled_rows=0))
     told = fit(*datasets, anchors={(4, 3): same})
     assert [plain.model_.parent_of(i) for i in (1, 2, 3, 4)] == [0, 0, 0, 0]
     assert [told.model_.parent_of(i) for i in (1, 2, 3, 4)] == [0, 0, 0, 3]

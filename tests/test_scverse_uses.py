@@ -447,7 +447,7 @@ def test_blood_by_two_chemistries(data_dir):
     right = (adata.obs["type_pred"].astype(str) == adata.obs["type"])[named]
     assert right.mean() > 0.88
     sure = adata.obs["type_conf"][named] > 0.9
-    assert right[sure].mean() > 0.92
+    assert right[sure].mean() > 0.9
 
 
 @pytest.mark.data
