@@ -19,7 +19,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -69,24 +68,23 @@ def run(line: Sequence[str | Path], folder: Path) -> None:
         raise RuntimeError(f"{' '.join(map(str, line))[:100]}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
 
 
-def lowest(extra: str) -> list[str]:
-    """The dependencies of an extra at their lower bounds."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    found = list(project["dependencies"])
-    names = [] if extra == "none" else [extra]
-    while names:
-        for line in project["optional-dependencies"][names.pop()]:
-            own = re.fullmatch(r"harmonicalign\[(.*)\]", line)
-            names += own[1].split(",") if own else []
-            found += [] if own else [line]
-    return sorted({re.sub(r"\s*>=\s*", "==", line) for line in found})
+def lowest(uv: Path, python: Path, extra: str, pinned: Sequence[str], folder: Path) -> None:
+    """Install an extra's dependencies at their lower bounds, or the first versions that this Python has."""
+    chosen = [] if extra == "none" else ["--extra", extra]
+    line = [uv, "pip", "install", "--quiet", "--python", python, "--only-binary", ":all:"]
+    line += ["--resolution", "lowest-direct", "-r", ROOT / "pyproject.toml", *chosen, *pinned]
+    run(line, folder)
 
 
-def attempt(wheel: Path, python: str, extra: str, pinned: Sequence[str], folder: Path) -> None:
-    """Make an environment, install, and use the package as far as the extra goes."""
+def attempt(
+    wheel: Path, python: str, extra: str, pinned: Sequence[str], folder: Path, uv: Path | None = None
+) -> None:
+    """Make an environment, install (with `uv` lower bounds), use the package as far as the extra goes."""
     run([python, "-m", "venv", "env"], folder)
     inside = folder / "env" / "bin"
     name = str(wheel) if extra == "none" else f"{wheel}[{extra}]"
+    if uv is not None:
+        lowest(uv, inside / "python", extra, pinned, folder)
     run([inside / "python", "-m", "pip", "install", "--quiet", name, *pinned], folder)
     run([inside / "python", "-m", "pip", "check"], folder)
     code = PLAIN if extra in ("none", "gpu", "report") else PLAIN + ANNDATA
@@ -125,19 +123,20 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         run([sys.executable, "-m", "venv", "build"], Path(place))
         builder = Path(place) / "build" / "bin" / "python"
-        run([builder, "-m", "pip", "install", "--quiet", "build"], Path(place))
+        tools = ["build", "uv"] if options.lowest else ["build"]
+        run([builder, "-m", "pip", "install", "--quiet", *tools], Path(place))
+        uv = builder.parent / "uv" if options.lowest else None
         run([builder, "-m", "build", "--wheel", "--outdir", place, ROOT], Path(place))
         (wheel,) = Path(place).glob("*.whl")
         for python in options.pythons:
             for extra in ["components"] if options.components else options.extras:
-                pinned = lowest(extra) if options.lowest and not options.components else []
-                pinned += [options.torch] if extra in ("all", "gpu") else []
+                pinned = [options.torch] if extra in ("all", "gpu") else []
                 with tempfile.TemporaryDirectory() as folder:
                     try:
                         if options.components:
                             components(wheel, python, Path(folder))
                         else:
-                            attempt(wheel, python, extra, pinned, Path(folder))
+                            attempt(wheel, python, extra, pinned, Path(folder), uv)
                         said = "works"
                     except RuntimeError as error:
                         failed, said = failed + 1, f"fails: {error}"

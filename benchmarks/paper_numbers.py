@@ -168,11 +168,12 @@ def state(folder: Path) -> str:
     runs = lines(folder / "runs.csv")
     if not runs:
         raise NoResultsError("no runs.csv")
-    methods = {r["method"] for r in runs}
+    others = sorted({r["experiment"] for r in runs if r["method"] not in ("all", "default", "shape")})
     kinds = ("code", "python", "numpy", "scipy", "scikit-learn", "faiss-cpu")
     found = {k: " and ".join(sorted({r[k] for r in runs})) for k in kinds}
     packages = ", ".join(f"{k} {v}" for k, v in found.items() if k != "code")
-    return f"{', '.join(sorted(methods - {'all'}))}: harmonicalign {found['code']}; {packages}"
+    also = f"; in {' and '.join(others)} the other methods, too" if others else ""
+    return f"default{also}: harmonicalign {found['code']}; {packages}"
 
 
 # --------------------------------------------------------------------------------------------------------

@@ -5,28 +5,47 @@ import pytest
 import scipy.sparse as sp
 
 import harmonicalign as ha
-from harmonicalign.engines import Neighbours
+from harmonicalign.engines import Eigenpairs, Neighbours
 from harmonicalign.engines.eigen import HostSolver
 from harmonicalign.engines.faiss_neighbours import FaissNeighbours
 from harmonicalign.engines.protocols import checked_neighbours
 from harmonicalign.paper.harmonics import _component_vectors
 
 
-def torch_engine(module, name, device, **options):
-    """An engine of torch on a device, or a skip that says what is missing."""
+def torch_part(module, name, device):
+    """What torch computes with on a device, or a skip that says what is missing."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     package = __import__(f"harmonicalign.engines.{module}", fromlist=[name])
-    return getattr(package, name)(device=device, **options)
+    return getattr(package, name)
 
 
 def torch_neighbours(device, **options):
-    return torch_engine("torch_neighbours", "TorchNeighbours", device, **options)
+    return torch_part("torch_neighbours", "TorchNeighbours", device)(device=device, **options)
 
 
-def torch_solver(device, **options):
-    return torch_engine("torch_spectral", "TorchSolver", device, **options)
+def torch_solver(device, dense_below=1500):
+    """What the joint map on a device computes its eigenpairs with, in the form of the contract."""
+    eigenpairs = torch_part("torch_spectral", "eigenpairs", device)
+    from harmonicalign.engines.torch_device import resolve_device, to_device
+    from harmonicalign.engines.torch_spectral import Csr
+
+    where = resolve_device(device)
+
+    def solver(operator, k, *, deflate, random_state):
+        if k == 0:
+            return Eigenpairs(np.empty(0), np.empty((operator.shape[0], 0)))
+        found = eigenpairs(
+            Csr.from_host(operator, where),
+            k,
+            deflate=to_device(deflate.toarray(), where),
+            random_state=int(random_state.randint(2**31)),
+            dense_below=dense_below,
+        )
+        return Eigenpairs(*(part.cpu().numpy().astype(np.float64) for part in found))
+
+    return solver
 
 
 def brute_force(x, k, queries=None):

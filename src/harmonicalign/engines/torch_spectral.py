@@ -9,7 +9,6 @@ is ``O(m + n b)``. Eigenpairs have a residual of 1e-5, so their eigenvalues are 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,13 +20,12 @@ from harmonicalign._typing import FloatArray
 from harmonicalign.engines.chebyshev import block_width, filtered_subspace
 from harmonicalign.engines.protocols import Eigenpairs, Neighbours
 from harmonicalign.engines.rows import kernel_weights, positive_bandwidths
-from harmonicalign.engines.torch_device import resolve_device, to_device, to_host
+from harmonicalign.engines.torch_device import to_device
 from harmonicalign.engines.torch_tiles import accelerated
 
 __all__ = [
     "Csr",
     "Kernel",
-    "TorchSolver",
     "components",
     "eigenpairs",
     "gram",
@@ -287,39 +285,3 @@ def eigenpairs(
     space = _Space(operator, deflate, random_state)
     found, block = filtered_subspace(space, k, tol=tol, max_iter=max_iter)
     return Eigenpairs(space.lift(found), block.contiguous())
-
-
-@dataclass(frozen=True)
-class TorchSolver:
-    """Eigenpairs by torch, from host to host, in float32; known eigenvectors are kept as a plain matrix.
-
-    Attributes
-    ----------
-    device
-        Where it runs: "cpu", "cuda", "cuda:1", … or "auto".
-    tol, max_iter, dense_below
-        As in `eigenpairs`.
-    """
-
-    device: str | torch.device = "auto"
-    tol: float = 1e-5
-    max_iter: int = 50
-    dense_below: int = DENSE_BELOW
-
-    def __call__(
-        self, operator: Any, k: int, *, deflate: sp.csr_matrix, random_state: np.random.RandomState
-    ) -> Eigenpairs:
-        """The k algebraically largest eigenpairs besides those of `deflate`; see `EigenSolver`."""
-        if k == 0:
-            return Eigenpairs(np.empty(0), np.empty((operator.shape[0], 0)))
-        where = resolve_device(self.device)
-        values, vectors = eigenpairs(
-            Csr.from_host(operator, where),
-            k,
-            deflate=to_device(deflate.toarray(), where),
-            tol=self.tol,
-            random_state=int(random_state.randint(2**31)),
-            max_iter=self.max_iter,
-            dense_below=self.dense_below,
-        )
-        return Eigenpairs(to_host(values).astype(np.float64), to_host(vectors))
