@@ -14,7 +14,9 @@ from harmonicalign.method import DEFAULT, align_pair, joint_space, local_shifts,
 from harmonicalign.method.maps import turn, typical_length
 from harmonicalign.method.shifts import common_offset, local_centring
 from harmonicalign.method.space import (
+    Compared,
     _bridge,
+    _centred_by_level,
     pooled_correspondence,
     reliable_axes,
 )
@@ -361,10 +363,24 @@ def test_differences_are_sought_among_more_rows_than_the_alignment_used(chain):
     sides_, pairs = chain
     rigid = joint_space(sides_, [-1, 0, 1], [0, 1, 2], pairs)
     plain = locally_shifted(rigid, sides_, pairs)
-    same = locally_shifted(rigid, sides_, pairs, compared=[(s.components, s.signals) for s in sides_])
+    whole = [Compared(s.components, s.signals, np.zeros(len(s.components))) for s in sides_]
+    same = locally_shifted(rigid, sides_, pairs, compared=whole)
     for one, other in zip(plain.shifts, same.shifts, strict=True):
         np.testing.assert_allclose(one.displacement, other.displacement, atol=1e-6)
     few = [replace(s, components=s.components[:40], signals=s.signals[:40]) for s in sides_]
-    found = locally_shifted(rigid, few, pairs, compared=[(s.components, s.signals) for s in sides_])
+    found = locally_shifted(rigid, few, pairs, compared=whole)
     for i, (shift, s) in enumerate(zip(found.shifts, sides_, strict=True)):
         np.testing.assert_array_equal(shift.places, rigid.place_rigidly(i, s.components, s.signals))
+
+
+def test_datasets_are_compared_among_rows_of_one_level(rng):
+    """Of a level that only one dataset has, nothing is taken off; nor where a row has none."""
+    x, y = rng.randn(300, 4), rng.randn(300, 4) + [0.5, 0, 0, 0]
+    of_x, of_y = np.repeat([0, 1, -1], [100, 100, 100]), np.repeat([0, 2, -1], [100, 100, 100])
+    a, b = _centred_by_level([x, y], [of_x, of_y], [1, 1], DEFAULT)
+    alone = local_centring([x[:100], y[:100]], [1, 1])
+    np.testing.assert_array_equal(a[:100], alone[0])
+    np.testing.assert_array_equal(b[:100], alone[1])
+    assert alone[0].any()
+    assert not a[100:].any()
+    assert not b[100:].any()

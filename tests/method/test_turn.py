@@ -63,9 +63,10 @@ def test_columns_that_are_turned_are_turned_back(turned):
 def test_a_turn_is_judged_by_the_score_of_what_it_gives(turned):
     problem, _, _, found = turned
     x, y = placed(problem, replace(found, turned=False))
-    objective = problem.worth_of((x, turn(x, y, DEFAULT).apply(y)))
+    close = replace(DEFAULT, confidence_neighbours=DEFAULT.turn_neighbours)
+    objective = problem.worth_of((x, turn(x, y, DEFAULT).apply(y)), close)
     assert found.history[-1]["objective"] == pytest.approx(objective)
-    needed = objective / problem.worth_of((x, y))
+    needed = objective / problem.worth_of((x, y), close)
     assert needed > DEFAULT.turn_gain
     flat = replace(found, turned=False)
     for gain, accepted in ((0.999 * needed, True), (1.001 * needed, False)):

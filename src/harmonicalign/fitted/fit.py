@@ -49,12 +49,12 @@ def fit_alignment(
     """
     method = parameters.method_for(len(inputs.keys))
     pairs: dict[tuple[int, int], Array] = {}
-    landmarks = learned = None
+    balanced = learned = None
     if given.anchors is not None:
         sizes = [d.shape[0] for d in inputs.datasets]
         pairs = anchor_pairs(given.anchors, parameters.method, inputs.keys, sizes)
     if given.covariates is not None:
-        landmarks = balanced_landmarks(given, parameters, inputs, seed)
+        balanced = balanced_landmarks(given, parameters, inputs, seed)
     links = given.links
     if inputs.unshared:
         if parameters.metric != "euclidean":
@@ -72,7 +72,7 @@ def fit_alignment(
     if columns is not None:
         signals = [s[:, c] for s, c in zip(signals, columns, strict=True)]
     progress = Progress(verbose)
-    free = not pairs and landmarks is None and method == "refined" and parameters.metric == "euclidean"
+    free = not pairs and balanced is None and method == "refined" and parameters.metric == "euclidean"
     pooling = _pooling(inputs, signals, parameters, seed) if free else None
     names, datasets = [f"dataset {key!r}" for key in inputs.keys], inputs.datasets
     if pooling is not None:
@@ -81,7 +81,7 @@ def fit_alignment(
     settings = parameters.settle(method, [d.shape for d in datasets])
     parameters.check_memory(method, settings, datasets, signals)
     fit = parameters.fit_function(
-        method, names, settings, anchors=pairs, landmarks=landmarks, seed=seed, progress=progress
+        method, names, settings, anchors=pairs, balanced=balanced, seed=seed, progress=progress
     )
     model: PaperModel | RefinedModel | PooledModel
     with searching_on(resolve(parameters.device)):

@@ -112,8 +112,12 @@ def _mention_contradictions(
         )
 
 
-def balanced_landmarks(given: Given, parameters: Parameters, inputs: Inputs, seed: int) -> list[Array]:
-    """Rows that hold the levels of a covariate in equal shares; refused where they would not be used.
+def balanced_landmarks(
+    given: Given, parameters: Parameters, inputs: Inputs, seed: int
+) -> tuple[list[Array], list[Array]]:
+    """Rows that hold the levels of a covariate in equal shares, and the level of every row.
+
+    Refused where they would not be used.
 
     Parameters
     ----------
@@ -134,7 +138,7 @@ def balanced_landmarks(given: Given, parameters: Parameters, inputs: Inputs, see
     if len(inputs.keys) == 1:
         raise ValueError("covariates keep differences within several datasets, but there is one; drop them")
     levels = levels_of(given.covariates, inputs)
-    return balanced_rows(levels, parameters.n_landmarks, seed, inputs.keys)
+    return balanced_rows(levels, parameters.n_landmarks, seed, inputs.keys), levels
 
 
 def links_by_number(links: Mapping[Any, Any], keys: list[Any]) -> dict[tuple[int, int], Any]:

@@ -183,7 +183,7 @@ class Parameters:
         settings: Settings,
         *,
         anchors: dict[tuple[int, int], Array],
-        landmarks: Sequence[Array] | None = None,
+        balanced: tuple[Sequence[Array], Sequence[Array]] | None = None,
         seed: int,
         progress: Progress,
     ) -> Callable[[list[Any], list[Any]], PaperModel | RefinedModel]:
@@ -193,9 +193,7 @@ class Parameters:
         width = N_COMPONENTS if isinstance(self.n_components, str) else self.n_components
         common: dict[str, Any] = {
             "names": names,
-            "options": FitOptions(
-                settings, kernel, self.first_band, seed, device, width, landmarks=landmarks
-            ),
+            "options": FitOptions(settings, kernel, self.first_band, seed, device, width, balanced=balanced),
             "progress": progress,
         }
         if method == "paper":

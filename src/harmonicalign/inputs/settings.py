@@ -68,8 +68,9 @@ class FitOptions:
         Maximum number of aligned coordinates.
     own_columns
         Whether the signals are the columns of the datasets.
-    landmarks
-        Rows of every dataset on which the alignment is found; None lets the fit choose.
+    balanced
+        Rows of every dataset on which the alignment is found, which hold the levels of a covariate in equal
+        shares, and the level of every row (−1 if it has none); None lets the fit choose.
     """
 
     settings: Settings
@@ -79,7 +80,7 @@ class FitOptions:
     device: Any = "cpu"
     n_components: int = 50
     own_columns: bool = True
-    landmarks: Sequence[Any] | None = None
+    balanced: tuple[Sequence[Any], Sequence[Any]] | None = None
 
 
 class AutoRules(Protocol):

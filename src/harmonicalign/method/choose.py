@@ -128,8 +128,9 @@ def turned_if_better(problem: PairProblem, found: PairAlignment) -> PairAlignmen
     and the polar factor stays near the identity unless the anchors say otherwise. Free rotations can also
     bring together what differs, such as classes that only one dataset has. So a turn is tried only if most
     rows of both datasets miss the other one, and accepted only if it raises the score of the pair by a large
-    factor. Where the signals are not the columns of the datasets themselves, components differ anyway, and no
-    turn is tried.
+    factor. Both are measured over few neighbours: more of them span several classes in a small dataset, and
+    classes that lie side by side then seem to meet. Where the signals are not the columns of the datasets
+    themselves, components differ anyway, and no turn is tried.
     """
     config = problem.config
     met = found.support >= config.enough_support
@@ -137,10 +138,11 @@ def turned_if_better(problem: PairProblem, found: PairAlignment) -> PairAlignmen
         return found
     space = joint_space(problem.sides, [-1, 0], [0, 1], {1: found}, problem.random_state, config=config)
     x, y = (space.place_rigidly(i, s.components, s.signals) for i, s in enumerate(problem.sides))
-    confidence = row_confidence((x, y), random_state=problem.random_state, config=config)
+    close = replace(config, confidence_neighbours=config.turn_neighbours)
+    confidence = row_confidence((x, y), random_state=problem.random_state, config=close)
     if max(float(np.median(c)) for c in confidence) >= config.turn_support:
         return found
-    score = problem.worth_of((x, turn(x, y, config).apply(y)))
+    score = problem.worth_of((x, turn(x, y, config).apply(y)), close)
     step = {"start": found.start, "step": "turn", "objective": score}
-    accepted = score > config.turn_gain * problem.worth_of((x, y))
+    accepted = score > config.turn_gain * problem.worth_of((x, y), close)
     return replace(found, turned=accepted, history=(*found.history, step))

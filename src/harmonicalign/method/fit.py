@@ -25,7 +25,13 @@ from harmonicalign.method.embed import embed
 from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment, PairProblem
-from harmonicalign.method.space import JointSpace, joint_space, locally_shifted, pooled_correspondence
+from harmonicalign.method.space import (
+    Compared,
+    JointSpace,
+    joint_space,
+    locally_shifted,
+    pooled_correspondence,
+)
 from harmonicalign.method.verdicts import all_doubts, doubts, judged, warn
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
@@ -99,8 +105,8 @@ def fit_refined(
         pairs |= dict(zip(largest, claims, strict=True))
         space = joint_space(sides, parents, order, pairs, seed, own_columns=own, config=config)
         compared = None
-        if options.landmarks is not None:
-            compared = _compared(components, signals, n_landmarks, seed)
+        if options.balanced is not None:
+            compared = _compared(components, signals, options.balanced[1], n_landmarks, seed)
         space = locally_shifted(space, sides, pairs, seed, compared, config)
         z = _placed(space, list(zip(range(len(sizes)), components, signals, strict=True)), options.device)
         doubtful = all_doubts(names, pairs, sides, space, config)
@@ -210,10 +216,10 @@ def _describe(
     """One dataset: reduction, principal components, landmarks, and its `Side`."""
     settings, seed = options.settings, options.seed
     reduction, components = reduce_rows(data, settings.n_pca[i], seed)
-    if options.landmarks is None:
+    if options.balanced is None:
         chosen = _landmarks(len(components), n_landmarks, must, np.random.default_rng([seed, i]))
     else:
-        chosen = np.asarray(options.landmarks[i])
+        chosen = np.asarray(options.balanced[0][i])
     n_neighbors = min(settings.n_neighbors[i], len(chosen) - 1)
     graph = kernel_graph(components[chosen], n_neighbors=n_neighbors, **options.kernel)
     k = min(settings.n_harmonics[i], len(chosen) - 1)
@@ -223,13 +229,14 @@ def _describe(
 
 
 def _compared(
-    components: Sequence[Array], signals: Sequence[Matrix], most: int, seed: int
-) -> list[tuple[Array, Matrix]]:
+    components: Sequence[Array], signals: Sequence[Matrix], levels: Sequence[Array], most: int, seed: int
+) -> list[Compared]:
     """A sample of the rows of every dataset, where the landmarks are chosen for something else."""
-    rows = [
-        _landmarks(len(p), most, _NO_ROWS, np.random.default_rng([seed, i])) for i, p in enumerate(components)
-    ]
-    return [(p[chosen], s[chosen]) for p, s, chosen in zip(components, signals, rows, strict=True)]
+    out = []
+    for i, parts in enumerate(zip(components, signals, levels, strict=True)):
+        rows = _landmarks(len(parts[0]), most, _NO_ROWS, np.random.default_rng([seed, i]))
+        out.append(Compared(*(part[rows] for part in parts)))
+    return out
 
 
 def _affordable(anchors: Anchors, sizes: Sequence[int], n_landmarks: int, seed: int) -> Anchors:

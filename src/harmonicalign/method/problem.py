@@ -290,10 +290,11 @@ class PairProblem:
             history=(*history, step),
         )
 
-    def worth_of(self, joint: Pair) -> float:
+    def worth_of(self, joint: Pair, config: MethodConfig | None = None) -> float:
         """Score of any joint coordinates: that of the anchors found in them."""
-        found = self.judge(self.rotation_of(find_anchors(*joint, self.config, known=self.known))[1])
-        confidence = row_confidence(joint, random_state=self.random_state, config=self.config)
+        config = config or self.config
+        found = self.judge(self.rotation_of(find_anchors(*joint, config, known=self.known))[1])
+        confidence = row_confidence(joint, random_state=self.random_state, config=config)
         return self._worth(found, max(float(c.mean()) for c in confidence))
 
     def _worth(self, found: Correspondence, support: float) -> float:

@@ -39,6 +39,15 @@ _Units = tuple[list[Array], list[Array]]
 
 
 @dataclass(frozen=True)
+class Compared:
+    """Rows of a dataset in which it is compared with others: components, signals, level of a covariate."""
+
+    components: Array
+    signals: Any
+    levels: Array
+
+
+@dataclass(frozen=True)
 class JointSpace:
     """The common space: maps for the rows of every dataset.
 
@@ -250,7 +259,7 @@ def locally_shifted(
     sides: Sequence[Side],
     pairs: Mapping[int, PairAlignment],
     random_state: int = 0,
-    compared: Sequence[tuple[Array, Any]] | None = None,
+    compared: Sequence[Compared] | None = None,
     config: MethodConfig = DEFAULT,
 ) -> JointSpace:
     """The common space with what datasets differ in locally taken off.
@@ -266,8 +275,8 @@ def locally_shifted(
     random_state
         Seed of samples.
     compared
-        Components and signals of the rows of every dataset among which differences over short distances are
-        sought; None for those of the sides. More rows serve where the sides hold few.
+        The rows of every dataset among which differences over short distances are sought; None for those of
+        the sides. More rows serve where the sides hold few.
     config
         Configuration of the method.
     """
@@ -281,11 +290,29 @@ def locally_shifted(
     moves = local_shifts(z, towards, random_state, config)
     if compared is not None:
         shifts = map(LocalShift, z, moves)
-        z = [space.place_rigidly(i, *rows) for i, rows in enumerate(compared)]
+        z = [space.place_rigidly(i, rows.components, rows.signals) for i, rows in enumerate(compared)]
         moves = [shift.apply(rows, config) - rows for shift, rows in zip(shifts, z, strict=True)]
-    centred = local_centring([a + b for a, b in zip(z, moves, strict=True)], steps, config)
+    shifted = [a + b for a, b in zip(z, moves, strict=True)]
+    if compared is None:
+        centred = local_centring(shifted, steps, config)
+    else:
+        centred = _centred_by_level(shifted, [rows.levels for rows in compared], steps, config)
     moves = [a + b for a, b in zip(moves, centred, strict=True)]
     return replace(space, shifts=tuple(map(LocalShift, z, moves)))
+
+
+def _centred_by_level(
+    z: Sequence[Array], levels: Sequence[Array], steps: Sequence[float], config: MethodConfig
+) -> list[Array]:
+    """Displacements that remove what datasets differ in among near rows of one level; others stay."""
+    moves = [np.zeros_like(rows) for rows in z]
+    for level in np.unique(np.concatenate(list(levels))):
+        chosen = [np.flatnonzero(own == level) for own in levels]
+        if level >= 0:
+            parts = [rows[some] for rows, some in zip(z, chosen, strict=True)]
+            for move, some, found in zip(moves, chosen, local_centring(parts, steps, config), strict=True):
+                move[some] = found
+    return moves
 
 
 def reliable_axes(u: Sequence[Array], config: MethodConfig) -> LinearMap:
