@@ -6,7 +6,7 @@
     python benchmarks/paper_results.py --methods none mnn paper     # others anew; half an hour
     python benchmarks/publish.py                                    # then: tables and numbers of the page
 
-Seconds of a processor for the default, all repeats: multi 115, manifolds 142 (its other methods: 32).
+Seconds of a processor for the default, all repeats: multi 115, manifolds 142 (others: 32 and 32).
 
 ``results/reproduce/EXPERIMENT/results.csv`` has every number, ``results/reproduce/runs.csv`` says with which
 code and packages each method was measured. Only the methods asked for are measured, the rows of the others

@@ -45,11 +45,11 @@ class Foreign:
     """A table that speaks the interchange protocol and nothing else."""
 
     def __init__(self, frame):
-        self.frame = frame
+        self.table = to_pyarrow(frame)
         self.shape = frame.shape
 
     def __dataframe__(self, **options):
-        return to_pyarrow(self.frame).__dataframe__(**options)
+        return self.table.__dataframe__(**options)
 
 
 LIBRARIES = [to_pandas, to_polars, to_pyarrow, to_record_batch, to_narwhals, Foreign]

@@ -6,7 +6,7 @@ import numpy as np
 
 from harmonicalign._typing import Array
 
-__all__ = ["balanced", "mutual_pairs", "normalised"]
+__all__ = ["mutual_pairs", "normalised"]
 
 
 def mutual_pairs(forward: Array, backward: Array) -> tuple[Array, Array]:
@@ -30,14 +30,6 @@ def normalised(i: Array, j: Array, weights: Array, shape: tuple[int, int]) -> Ar
     of_i, of_j = (_inverse(np.bincount(at, weights, n)) for at, n in zip((i, j), shape, strict=True))
     # One root at a time: the product of two large inverses would overflow.
     return np.asarray(weights * np.sqrt(of_i)[i] * np.sqrt(of_j)[j])
-
-
-def balanced(i: Array, j: Array, weights: Array, shape: tuple[int, int], n_steps: int) -> Array:
-    """Weights of the pairs after so many steps of Sinkhorn's iteration, rows first, to sums of one."""
-    for _ in range(n_steps):
-        weights = weights * _inverse(np.bincount(i, weights, shape[0]))[i]
-        weights = weights * _inverse(np.bincount(j, weights, shape[1]))[j]
-    return weights
 
 
 def _inverse(sums: Array) -> Array:

@@ -30,7 +30,7 @@ import scipy.sparse as sp
 from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, Pair
 from harmonicalign.engines.faiss_neighbours import nearest_rows
-from harmonicalign.engines.pairs import balanced, mutual_pairs
+from harmonicalign.engines.pairs import mutual_pairs, normalised
 from harmonicalign.engines.rows import unit_rows
 from harmonicalign.engines.threads import in_threads
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
@@ -352,9 +352,9 @@ class _Rows:
 
 
 def _mutual(x: Array, y: Array, k: int) -> sp.csr_matrix:
-    """Rows that are among each other's k nearest, balanced so that central rows do not dominate."""
+    """Rows that are among each other's k nearest, normalised so that central rows do not dominate."""
     k = min(k, len(x), len(y))
     forward, backward = (nearest_rows(b, k, a, exact=False).indices for a, b in ((x, y), (y, x)))
     i, j = mutual_pairs(forward, backward)
     shape = len(x), len(y)
-    return sp.csr_matrix((balanced(i, j, np.ones(len(i)), shape, 5), (i, j)), shape=shape)
+    return sp.csr_matrix((normalised(i, j, np.ones(len(i)), shape), (i, j)), shape=shape)
