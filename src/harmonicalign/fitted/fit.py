@@ -70,7 +70,14 @@ def fit_alignment(
     settings = parameters.settle(method, [d.shape for d in inputs.datasets])
     parameters.check_memory(method, settings, inputs.datasets, inputs.signals)
     fit = parameters.fit_function(
-        method, inputs.keys, settings, anchors=pairs, landmarks=landmarks, seed=seed, progress=progress
+        method,
+        inputs.keys,
+        settings,
+        anchors=pairs,
+        landmarks=landmarks,
+        linked=given.links is not None,
+        seed=seed,
+        progress=progress,
     )
     with searching_on(resolve(parameters.device)):
         model = fit(inputs.datasets, signals)

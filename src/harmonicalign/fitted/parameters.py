@@ -183,6 +183,7 @@ class Parameters:
         *,
         anchors: dict[tuple[int, int], Array],
         landmarks: Sequence[Array] | None = None,
+        linked: bool = False,
         seed: int,
         progress: Progress,
     ) -> Callable[[list[Any], list[Any]], PaperModel | RefinedModel]:
@@ -193,7 +194,14 @@ class Parameters:
         common: dict[str, Any] = {
             "names": [f"dataset {key!r}" for key in keys],
             "options": FitOptions(
-                settings, kernel, self.first_band, seed, device, width, landmarks=landmarks
+                settings,
+                kernel,
+                self.first_band,
+                seed,
+                device,
+                width,
+                linked=linked,
+                landmarks=landmarks,
             ),
             "progress": progress,
         }

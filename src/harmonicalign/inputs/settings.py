@@ -59,6 +59,8 @@ class FitOptions:
         Maximum number of aligned coordinates.
     own_columns
         Whether the signals are the columns of the datasets.
+    linked
+        Whether links join the signals, which then are different things in different units.
     landmarks
         Rows of every dataset on which the alignment is found; None lets the fit choose.
     """
@@ -70,6 +72,7 @@ class FitOptions:
     device: Any = "cpu"
     n_components: int = 50
     own_columns: bool = True
+    linked: bool = False
     landmarks: Sequence[Any] | None = None
 
 

@@ -26,6 +26,7 @@ from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment, PairProblem
 from harmonicalign.method.space import JointSpace, joint_space, pooled_correspondence
+from harmonicalign.method.units import by_spread, spread_factors
 from harmonicalign.method.verdicts import all_doubts, doubts, judged, warn
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
@@ -90,6 +91,9 @@ def fit_refined(
     order = _largest_first(sides, sizes, anchors)
     own = all(same_columns(d, s) for d, s in zip(datasets, signals, strict=True))
     options = replace(options, own_columns=own)
+    linked = options.linked and not own
+    factors = [spread_factors(side.signals, config) for side in sides] if linked else None
+    sides = sides if factors is None else tuple(map(by_spread, sides, factors))
     parents, pairs = _align_with_parents(sides, order, names, anchors, landmarks, options, progress, config)
     couples = {i: (sides[parents[i]], sides[i]) for i in order[1:]}
     with progress.stage("joint space"):
@@ -98,8 +102,9 @@ def fit_refined(
         claims = in_threads(lambda i: judged(pairs[i], couples[i], own, seed, config), largest)
         pairs |= dict(zip(largest, claims, strict=True))
         space = joint_space(sides, parents, order, pairs, seed, own_columns=own, config=config)
-        z = _placed(space, list(zip(range(len(sizes)), components, signals, strict=True)), options.device)
         doubtful = all_doubts(names, pairs, sides, space, config)
+        space = space if factors is None else space.of_units(factors)
+        z = _placed(space, list(zip(range(len(sizes)), components, signals, strict=True)), options.device)
     warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
     with progress.stage("embedding"):
         embedding = embed(z, options.n_components, seed, options.device, config)

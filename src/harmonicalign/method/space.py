@@ -114,6 +114,13 @@ class JointSpace:
         of_q, of_s = self.lengths
         return blend(softened(q, of_q, relative), softened(s, of_s, relative), self.balance)
 
+    def of_units(self, factors: Sequence[Array]) -> JointSpace:
+        """The space for rows whose signals are not multiplied by these factors yet."""
+        maps = [
+            LinearMap(f[:, None] * m.matrix, m.shift) for f, m in zip(factors, self.signal_maps, strict=True)
+        ]
+        return replace(self, signal_maps=tuple(maps))
+
     def joined_by(
         self,
         side: Side,
