@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from harmonicalign import HarmonicAlignment, load
+from harmonicalign.evidence import known
 from harmonicalign.evidence.known import signals_from_pairs
 from harmonicalign.metrics import foscttm
 
@@ -100,3 +101,40 @@ def test_errors_say_what_to_do():
         HarmonicAlignment().fit([x, y, z], anchors={(0, 1): many})
     with pytest.raises(ValueError, match="or anchors=… if some rows are known to match"):
         HarmonicAlignment().fit([x, y])
+
+
+def test_held_out_pairs_decide_how_many_components_count(monkeypatch):
+    # Thirty directions, each of which tells a little: the first fifteen are not enough.
+    rng = np.random.default_rng(0)
+    latent = rng.normal(size=(400, 30))
+    x, y = (latent @ rng.normal(size=(30, d)) + 3 * rng.normal(size=(400, d)) for d in (60, 40))
+    pairs = {(0, 1): np.column_stack([np.arange(200)] * 2)}
+
+    def hidden():
+        maps = signals_from_pairs([x, y], pairs)
+        return foscttm(maps[0].apply(x)[200:], maps[1].apply(y)[200:])
+
+    chosen = hidden()
+    monkeypatch.setattr(known, "_MORE_COMPONENTS", known._N_COMPONENTS)
+    assert chosen < hidden() - 0.02
+
+
+def test_found_pairs_are_used_only_where_they_help(monkeypatch):
+    x, y = views(noise=0.15)
+    pairs = np.column_stack([np.arange(30)] * 2)
+    rounds = []
+    learned = known._learned
+    monkeypatch.setattr(known, "_learned", lambda *a: rounds.append(a[-1]) or learned(*a))
+    signals_from_pairs([x, y], {(0, 1): pairs})
+    assert rounds[-1] == known._ROUNDS
+    # Where most of what a dataset holds is its own, most found pairs are wrong.
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(1000, 3))
+    x, y = (
+        shared @ rng.normal(size=(3, d)) * 0.7
+        + rng.normal(size=(1000, 10)) @ rng.normal(size=(10, d))
+        + rng.normal(size=(1000, d))
+        for d in (40, 30)
+    )
+    signals_from_pairs([x, y], {(0, 1): np.column_stack([np.arange(100)] * 2)})
+    assert rounds[-1] == 0

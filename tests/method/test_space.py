@@ -11,12 +11,11 @@ from two_sides import side
 from harmonicalign import HarmonicAlignment
 from harmonicalign.engines.rows import blend, softened
 from harmonicalign.method import DEFAULT, align_pair, joint_space, local_shifts, locally_shifted
+from harmonicalign.method.local import Compared, _centred_by_level
 from harmonicalign.method.maps import turn, typical_length
 from harmonicalign.method.shifts import common_offset, local_centring
 from harmonicalign.method.space import (
-    Compared,
     _bridge,
-    _centred_by_level,
     pooled_correspondence,
     reliable_axes,
 )

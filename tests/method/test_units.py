@@ -7,9 +7,10 @@ import pytest
 import scipy.sparse as sp
 from two_sides import side
 
-from harmonicalign import HarmonicAlignment
+from harmonicalign import AlignmentWarning, HarmonicAlignment
+from harmonicalign.datasets import load_digits_pair
 from harmonicalign.method import DEFAULT, align_pair
-from harmonicalign.method.units import unit_factors
+from harmonicalign.method.units import by_spread, spread_factors, unit_factors
 
 
 @pytest.fixture(scope="module")
@@ -91,3 +92,44 @@ def test_from_the_other_side_the_factors_are_inverse(instruments):
     sides = side(x), side(y)
     found = align_pair(*sides)
     np.testing.assert_allclose(found.reversed(sides[::-1]).factors * found.factors, 1)
+
+
+@pytest.mark.parametrize("of", [np.asarray, sp.csr_matrix])
+def test_linked_signals_count_by_their_agreement_and_not_by_their_size(rng, of):
+    x = rng.randn(200, 5) * [100, 1, 1, 1e-3, 0] + 3
+    factors = spread_factors(of(x), DEFAULT)
+    made = by_spread(side(of(x)), factors).signals
+    spread = np.std(made.toarray() if sp.issparse(made) else made, axis=0)
+    np.testing.assert_allclose(spread[0], 1)
+    assert 0.9 < spread[1:3].mean() <= 1, "about the median"
+    assert 0 < spread[3] < 0.01, "what hardly varies is not blown up to the size of what does"
+    assert spread[4] < 1e-12
+    np.testing.assert_array_equal(spread_factors(of(np.ones((4, 2))), DEFAULT), 1)
+
+
+@pytest.fixture(scope="module")
+def linked():
+    """Digits of which half of the pixels are linked, and those of the second in units of their own."""
+    pair = load_digits_pair(preserved=0.5, n_x=200, n_y=200, random_state=0)
+    units = np.exp(3 * np.random.RandomState(0).randn(pair.y.shape[1]))
+    return pair, pair.y * units, np.diag(pair.preserved.astype(float))
+
+
+def test_links_find_partners_whatever_the_units(linked):
+    pair, other_units, links = linked
+
+    def accuracy(y, **changes):
+        model = HarmonicAlignment(random_state=0, config=replace(DEFAULT, **changes))
+        model.fit([pair.x, pair.y], signals=[pair.x, y], links=links)
+        return nearest_labels(model, pair.labels_x, pair.labels_y)
+
+    found = accuracy(other_units)
+    assert found > accuracy(pair.y) - 0.1
+    with pytest.warns(AlignmentWarning, match="look like different things"):
+        assert found > accuracy(other_units, linked_spread=1e9) + 0.03
+
+
+def test_rows_are_placed_in_the_units_of_the_user(linked):
+    pair, y, links = linked
+    model = HarmonicAlignment(random_state=0).fit([pair.x, y], links=links)
+    np.testing.assert_array_equal(model.transform(y, dataset=1), model.embedding_[1])

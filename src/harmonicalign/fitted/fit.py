@@ -81,7 +81,14 @@ def fit_alignment(
     settings = parameters.settle(method, [d.shape for d in datasets])
     parameters.check_memory(method, settings, datasets, signals)
     fit = parameters.fit_function(
-        method, names, settings, anchors=pairs, balanced=balanced, seed=seed, progress=progress
+        method,
+        names,
+        settings,
+        anchors=pairs,
+        balanced=balanced,
+        linked=given.links is not None,
+        seed=seed,
+        progress=progress,
     )
     model: PaperModel | RefinedModel | PooledModel
     with searching_on(resolve(parameters.device)):

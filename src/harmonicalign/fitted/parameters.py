@@ -184,6 +184,7 @@ class Parameters:
         *,
         anchors: dict[tuple[int, int], Array],
         balanced: tuple[Sequence[Array], Sequence[Array]] | None = None,
+        linked: bool = False,
         seed: int,
         progress: Progress,
     ) -> Callable[[list[Any], list[Any]], PaperModel | RefinedModel]:
@@ -193,7 +194,16 @@ class Parameters:
         width = N_COMPONENTS if isinstance(self.n_components, str) else self.n_components
         common: dict[str, Any] = {
             "names": names,
-            "options": FitOptions(settings, kernel, self.first_band, seed, device, width, balanced=balanced),
+            "options": FitOptions(
+                settings,
+                kernel,
+                self.first_band,
+                seed,
+                device,
+                width,
+                linked=linked,
+                balanced=balanced,
+            ),
             "progress": progress,
         }
         if method == "paper":

@@ -68,6 +68,8 @@ class FitOptions:
         Maximum number of aligned coordinates.
     own_columns
         Whether the signals are the columns of the datasets.
+    linked
+        Whether links join the signals, which then are different things in different units.
     balanced
         Rows of every dataset on which the alignment is found, which hold the levels of a covariate in equal
         shares, and the level of every row (−1 if it has none); None lets the fit choose.
@@ -80,6 +82,7 @@ class FitOptions:
     device: Any = "cpu"
     n_components: int = 50
     own_columns: bool = True
+    linked: bool = False
     balanced: tuple[Sequence[Any], Sequence[Any]] | None = None
 
 

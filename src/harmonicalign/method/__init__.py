@@ -21,11 +21,12 @@ from harmonicalign.method.hypotheses import (
     Start,
     alternate,
 )
+from harmonicalign.method.local import locally_shifted
 from harmonicalign.method.maps import LinearMap, Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment, PairProblem
 from harmonicalign.method.shifts import LocalShift, local_shifts
-from harmonicalign.method.space import JointSpace, joint_space, locally_shifted
+from harmonicalign.method.space import JointSpace, joint_space
 from harmonicalign.method.tangents import project
 
 __all__ = [

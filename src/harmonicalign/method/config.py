@@ -182,6 +182,12 @@ class MethodConfig(EvidenceConfig):
     modality_length: float = constant(
         0.0, "as `soft_length`, for readings", "FOSCTTM of cortex .173, with 2 .209", (1.0, 2.0)
     )
+    linked_spread: float = constant(
+        1.0,
+        "signals joined by links are divided by their spread, or so many median spreads if that is more",
+        "flatworms .763 to .79 (.3, 3 and 1: .79); other sets have equal spreads already",
+        (1e9, 0.3, 3.0),
+    )
     # Local shifts.
     shift_rounds: int = constant(
         2,

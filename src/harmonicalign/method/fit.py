@@ -22,16 +22,12 @@ from harmonicalign.method.anchors import known_pairs
 from harmonicalign.method.choose import solve
 from harmonicalign.method.config import DEFAULT, MethodConfig
 from harmonicalign.method.embed import embed
+from harmonicalign.method.local import Compared, locally_shifted
 from harmonicalign.method.maps import Side
 from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment, PairProblem
-from harmonicalign.method.space import (
-    Compared,
-    JointSpace,
-    joint_space,
-    locally_shifted,
-    pooled_correspondence,
-)
+from harmonicalign.method.space import JointSpace, joint_space, pooled_correspondence
+from harmonicalign.method.units import by_spread, multiplied, spread_factors
 from harmonicalign.method.verdicts import all_doubts, doubts, judged, warn
 from harmonicalign.paper.graph import kernel_graph
 from harmonicalign.paper.harmonics import harmonics
@@ -96,6 +92,9 @@ def fit_refined(
     order = _largest_first(sides, sizes, anchors)
     own = all(same_columns(d, s) for d, s in zip(datasets, signals, strict=True))
     options = replace(options, own_columns=own)
+    linked = options.linked and not own
+    factors = [spread_factors(side.signals, config) for side in sides] if linked else None
+    sides = sides if factors is None else tuple(map(by_spread, sides, factors))
     parents, pairs = _align_with_parents(sides, order, names, anchors, landmarks, options, progress, config)
     couples = {i: (sides[parents[i]], sides[i]) for i in order[1:]}
     with progress.stage("joint space"):
@@ -106,10 +105,11 @@ def fit_refined(
         space = joint_space(sides, parents, order, pairs, seed, own_columns=own, config=config)
         compared = None
         if options.balanced is not None:
-            compared = _compared(components, signals, options.balanced[1], n_landmarks, seed)
+            compared = _compared(components, signals, options.balanced[1], factors, n_landmarks, seed)
         space = locally_shifted(space, sides, pairs, seed, compared, config)
-        z = _placed(space, list(zip(range(len(sizes)), components, signals, strict=True)), options.device)
         doubtful = all_doubts(names, pairs, sides, space, config)
+        space = space if factors is None else space.of_units(factors)
+        z = _placed(space, list(zip(range(len(sizes)), components, signals, strict=True)), options.device)
     warn([(names[parents[i]], names[i], pairs[i].significance) for i in order[1:]], doubtful)
     with progress.stage("embedding"):
         embedding = embed(z, options.n_components, seed, options.device, config)
@@ -229,13 +229,19 @@ def _describe(
 
 
 def _compared(
-    components: Sequence[Array], signals: Sequence[Matrix], levels: Sequence[Array], most: int, seed: int
+    components: Sequence[Array],
+    signals: Sequence[Matrix],
+    levels: Sequence[Array],
+    factors: Sequence[Array] | None,
+    most: int,
+    seed: int,
 ) -> list[Compared]:
     """A sample of the rows of every dataset, where the landmarks are chosen for something else."""
     out = []
     for i, parts in enumerate(zip(components, signals, levels, strict=True)):
         rows = _landmarks(len(parts[0]), most, _NO_ROWS, np.random.default_rng([seed, i]))
-        out.append(Compared(*(part[rows] for part in parts)))
+        own, shown, level = (part[rows] for part in parts)
+        out.append(Compared(own, shown if factors is None else multiplied(shown, factors[i]), level))
     return out
 
 

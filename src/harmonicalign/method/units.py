@@ -10,26 +10,58 @@ from the slopes of both regressions,
 
 so that noise, which lowers both slopes, cancels, and a column on which partners do not agree keeps its unit.
 The simpler hypothesis of an offset stays unless these factors raise the score of the pair.
+
+Signals that links join are different things, such as genes of two species, and have no unit in common that
+could be found: each is divided by its own spread instead, so that none counts for more because it is large.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
+from harmonicalign.evidence.relations import column_variances
 from harmonicalign.inputs.rows import dense_columns
 from harmonicalign.method.anchors import find_anchors, masses
 from harmonicalign.method.config import MethodConfig
 from harmonicalign.method.maps import Side, component_maps
 from harmonicalign.method.problem import PairAlignment, PairProblem
 
-__all__ = ["rescaled_if_better", "unit_factors"]
+__all__ = ["by_spread", "multiplied", "rescaled_if_better", "spread_factors", "unit_factors"]
 
 _COLUMNS = 1000
 """Signals that are compared at once; it bounds memory where there are many."""
+
+
+def spread_factors(signals: Any, config: MethodConfig) -> Array:
+    """Factors that bring every signal to a spread of 1, or less where it hardly varies.
+
+    Parameters
+    ----------
+    signals
+        Signals of one dataset.
+    config
+        The least spread by which a signal is divided, in medians of those that vary at all.
+    """
+    spread = np.sqrt(column_variances(signals))
+    varies = spread > 0
+    if not varies.any():
+        return np.ones(len(spread))
+    return np.asarray(1 / np.maximum(spread, config.linked_spread * float(np.median(spread[varies]))))
+
+
+def by_spread(side: Side, factors: Array) -> Side:
+    """The dataset with its signals multiplied by factors."""
+    return replace(side, signals=multiplied(side.signals, factors))
+
+
+def multiplied(signals: Any, factors: Array) -> Any:
+    """Columns multiplied by factors."""
+    return signals.multiply(factors).tocsr() if sp.issparse(signals) else signals * factors
 
 
 def rescaled_if_better(problem: PairProblem, found: PairAlignment) -> PairAlignment:

@@ -85,7 +85,7 @@ def fit_distributed(
     progress = Progress(verbose)
     with progress.stage("fit on the cluster"):
         if cluster.chunk_rows is None:
-            settings, result = _by_landmarks(inputs, signals, parameters, cluster, given.anchors, seed)
+            settings, result = _by_landmarks(inputs, signals, parameters, cluster, given, seed)
         else:
             settings, result = _by_chunks(inputs, signals, parameters, cluster, given.anchors, seed)
     return DistributedAlignment(
@@ -98,12 +98,14 @@ def _by_landmarks(
     signals: list[Any] | None,
     parameters: Parameters,
     cluster: Cluster,
-    anchors: Any,
+    given: Given,
     seed: int,
 ) -> tuple[Settings, DistributedResult]:
     method = parameters.method_for(len(inputs.keys))
     sizes = [n for n, _ in inputs.shapes]
-    pairs = {} if anchors is None else anchor_pairs(anchors, parameters.method, inputs.keys, sizes)
+    pairs = (
+        {} if given.anchors is None else anchor_pairs(given.anchors, parameters.method, inputs.keys, sizes)
+    )
     most = cluster.landmark_rows
     if most is None:
         wide = default_landmarks(inputs.matrices + inputs.signals)
@@ -118,7 +120,13 @@ def _by_landmarks(
     settings = parameters.settle(method, shapes)
     names = [f"dataset {key!r}" for key in inputs.keys]
     fit_local = parameters.fit_function(
-        method, names, settings, anchors=among, seed=seed, progress=Progress(False)
+        method,
+        names,
+        settings,
+        anchors=among,
+        linked=given.links is not None,
+        seed=seed,
+        progress=Progress(False),
     )
     result = fit_landmarks(
         inputs.matrices,
