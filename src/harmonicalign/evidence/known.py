@@ -144,6 +144,7 @@ def _of_two(datasets: Sequence[Matrix], pairs: Array, seed: int) -> list[SignalM
         x, y = (m.apply(data) for m, data in zip(maps, datasets, strict=True))
         for rounds in (_ROUNDS, 0):
             found.append((_missed(x, y, pairs, rounds, np.random.default_rng(seed)), maps, rounds))
+    # To ask for a gain of a standard error lost what this gains where pairs are few, and no loss.
     _, maps, rounds = min(found, key=lambda tried: tried[0])
     x, y = (m.apply(data) for m, data in zip(maps, datasets, strict=True))
     return [m.then(*known) for m, known in zip(maps, _learned(x, y, pairs, rounds), strict=True)]
