@@ -89,7 +89,7 @@ def _strangeness(x: Array, y: Array, k: int) -> tuple[Array, Array]:
             apart = 0.5 * apart + 0.5 * apart[near].mean(axis=1)
         each.append(apart)
         across.append(found.indices)
-    # Medians, because rows of a known class may have some neighbours of new ones, which are strange themselves:
-    # rows of the source would seem strange for these, and then so many of the target would seem known.
+    # Medians, because rows of a known class may have some neighbours of new ones. Rows of the source would
+    # seem strange for these, and then too many rows of the target would seem known.
     near_x, near_y = (np.median(s[i], axis=1) for s, i in ((each[1], across[0]), (each[0], across[1])))
     return each[0] + near_x, each[1] + near_y
