@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -278,20 +278,24 @@ def kept(names: Sequence[str]) -> None:
 
 def overlap(families: Sequence[str]) -> None:
     """Share of pairs that are warned of: without a common class, which is wanted, and with one."""
-    print(f"{'family':<12}{'none: warned':>16}{'(of them p)':>14}{'shared: warned':>18}")
+    heads = ("none: warned", "(of them p)", "shared: different", "shared: a part")
+    print(f"{'family':<16}" + "".join(f"{head:>20}" for head in heads))
     for family in families:
-        counts = np.zeros((2, 3), dtype=int)  # with and without a common class: pairs, warned, for chance
+        counts = np.zeros((2, 4), dtype=int)  # with and without a common class: pairs and what is said
         for name, x, y, apart in FAMILIES[family]():
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 HarmonicAlignment(random_state=0).fit([x, y])
             text = " ".join(str(w.message) for w in said)
             chance, different = "better than chance" in text, "look like different things" in text
+            part = "only a part of" in text
             # Where classes are shared, only the claim about classes is false; small pairs may well be chance.
-            counts[int(apart)] += [1, different or (chance and apart), chance]
-            print(f"  {name:<32}{'chance ' * chance}{'different' * different}", file=sys.stderr, flush=True)
-        (n, false, _), (m, right, chance) = counts
-        print(f"{family:<12}{f'{right} of {m}':>16}{chance:>14}{f'{false} of {n}':>18}", flush=True)
+            counts[int(apart)] += [1, different or (apart and (chance or part)), chance, part]
+            words = "chance " * chance + "different " * different + "part" * part
+            print(f"  {name:<60}{words}", file=sys.stderr, flush=True)
+        (n, false, _, part), (m, right, chance, _) = counts
+        cells = (f"{right} of {m}", str(chance), f"{false} of {n}", f"{part} of {n}")
+        print(f"{family:<16}" + "".join(f"{cell:>20}" for cell in cells), flush=True)
 
 
 Couple = tuple[str, Matrix, Matrix, bool]
@@ -357,6 +361,16 @@ def _islets() -> Iterator[Couple]:
         yield _couple(name, task, of, rng, 2000)
 
 
+def _few_islets() -> Iterator[Couple]:
+    """All types against one or two of those that both datasets have, and the types of the first alone."""
+    task, rng = tasks.make("pancreas"), np.random.RandomState(0)
+    left, right = (np.unique(y) for y in task.labels)
+    both = np.intersect1d(left, right).tolist()
+    for kept in [*([one] for one in both), *(list(two) for two in combinations(both, 2))]:
+        gone = [c for c in both if c not in kept]
+        yield _couple(" ".join(kept), task, ([c for c in left if c not in gone], right), rng, 2000)
+
+
 def _others() -> Iterator[Couple]:
     """Tasks whose datasets share classes, and that were used for nothing here."""
     for name in OTHERS:
@@ -375,6 +389,7 @@ FAMILIES: dict[str, Callable[[], Iterator[Couple]]] = {
     "pbmc": _blood,
     "cell lines": _lines,
     "pancreas": _islets,
+    "types missing": _few_islets,
     "other": _others,
 }
 

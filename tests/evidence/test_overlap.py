@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from harmonicalign.evidence.confidence import predicted_share
+from harmonicalign.evidence.confidence import alike_though_apart, predicted_share
 from harmonicalign.evidence.config import EVIDENCE
 from harmonicalign.evidence.relations import relate
 from harmonicalign.method.verdicts import doubts_about_columns, doubts_about_rows
@@ -67,6 +67,35 @@ def test_features_that_do_not_correspond_do_not_count(kinds, rng):
     places, weights = [placed(kx, rng), placed(ky, rng)], np.repeat([0.05, 1.0], [18, 12])
     assert predicted_share(places, [x, y], weights) > 0.9
     assert predicted_share(places, [x, y]) < predicted_share(places, [x, y], weights)
+
+
+def test_columns_alike_that_do_not_agree_point_at_the_rows(rng):
+    """Where columns do not agree, their skewness tells whether the columns are others, or the rows."""
+    kinds = rng.choice(3, 400, p=[0.6, 0.3, 0.1])
+    shape = rng.gamma(0.5, size=30)  # of the values of a column, in all kinds
+    x, y = (rng.gamma(shape, size=(n, 30)) for n in (400, 300))
+    weights = np.repeat([1.0, 0.1], [10, 20])
+    assert alike_though_apart([x, y], weights) > 0.3
+    assert alike_though_apart([x, 5 - 3 * y], weights) < -0.5, "opposite skewness"
+    assert alike_though_apart([x, 5 + 3 * y], weights) == pytest.approx(alike_though_apart([x, y], weights))
+    assert alike_though_apart([sp.csr_matrix(x), y], weights) == pytest.approx(
+        alike_though_apart([x, y], weights)
+    )
+    mixed = y.copy()
+    mixed[:, 10:] = mixed[:, 10:] @ np.linalg.qr(rng.randn(20, 20))[0]
+    assert alike_though_apart([x, mixed], weights) < EVIDENCE.alike_though_apart
+    assert alike_though_apart([x, y], np.ones(30)) == -1, "all agree"
+    assert alike_though_apart([x, y], np.repeat([1.0, 0.1], [26, 4])) == -1, "too few do not"
+    # What is said of it: rows of the same place are of one kind in the first ten columns only.
+    for s, kind in ((x, kinds), (y, kinds[:300])):
+        s[:, :10] += 30 * (kind[:, None] == np.arange(10) % 3)
+    mixed[:, :10] = y[:, :10]
+    places = [placed(kinds, rng), placed(kinds[:300], rng)]
+    (said,) = doubts_about_rows(("one", "other"), places, [x, y], weights)
+    assert said.startswith("only a part of one and other seems to correspond")
+    assert doubts_about_rows(("one", "other"), places, [x, mixed], weights) == []
+    config = replace(EVIDENCE, alike_though_apart=1.0)
+    assert doubts_about_rows(("one", "other"), places, [x, y], weights, config) == []
 
 
 def test_nothing_is_said_where_nothing_can_be_predicted(rng):

@@ -166,6 +166,19 @@ def test_reflections_keep_what_features_share(rng):
     assert other == pytest.approx(-b)  # a mean of zero
 
 
+@pytest.mark.parametrize("seed", [2, 8])
+def test_draws_that_are_the_order_given_count_whatever_their_last_digits(seed):
+    """Of five features, some draws reflect none or exchange none; rounding must not decide about these."""
+    rng = np.random.RandomState(seed)
+    z = rng.randn(40, 5)
+    hx, hy, a, b = spectra((side(z), side(z + 0.8 * rng.randn(40, 5))))
+    found = set()
+    for _ in range(6):
+        x, y = (s * (1 + 3e-15 * rng.randn(*s.shape)) for s in (a, b))
+        found.add(round(permutation_test(hx, hy, x, y).p, 6))
+    assert len(found) == 1
+
+
 def test_more_is_drawn_while_it_is_not_clear(sides):
     """The null is drawn until p is two standard errors from the bound, or for as long as is allowed."""
     rng, drawn, unclear = np.random.RandomState(0), set(), 0

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from harmonicalign._typing import Array
 from harmonicalign.engines.faiss_neighbours import nearest_rows
@@ -21,7 +22,7 @@ from harmonicalign.evidence.relations import column_variances
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.inputs.rows import dense_columns
 
-__all__ = ["doubted", "predicted_share", "row_confidence"]
+__all__ = ["alike_though_apart", "doubted", "predicted_share", "row_confidence"]
 
 
 def row_confidence(
@@ -169,6 +170,46 @@ def predicted_share(
         own, other = (_correlations(values[i][kept], mean[kept]) for mean in (own, other))
         found.append(_middle(own, other, counted, config))
     return float(np.fmax(found[0], found[1]))
+
+
+def alike_though_apart(signals: Sequence[Any], weights: Array, config: EvidenceConfig = EVIDENCE) -> float:
+    """Rank correlation of the skewness of those columns that do not agree under the alignment.
+
+    Columns that mean something else in the other dataset do not agree, and their values are distributed
+    differently. If those that do not agree have the same skewness in both datasets they are likely to be the
+    same columns, and what does not agree is the rows: clusters of different kinds were brought together,
+    which differ from the rest in other columns. Skewness depends on no unit and no offset.
+
+    Parameters
+    ----------
+    signals
+        Signals of two datasets, with the same columns.
+    weights
+        Weights of the columns, how much they agree.
+    config
+        Numbers of rows and columns, and the weight below which a column does not agree.
+
+    Returns
+    -------
+    correlation
+        The correlation less two standard errors of one by chance; −1 if there are too few such columns.
+    """
+    spread = column_variances(signals[0]) * column_variances(signals[1])
+    columns = np.argsort(-spread, kind="stable")[: config.examined_features]
+    columns = np.sort(columns[(np.asarray(weights)[columns] < config.not_agreeing) & (spread[columns] > 0)])
+    if len(columns) < config.fewest_features:
+        return -1.0
+    rng = np.random.RandomState(0)
+    found = []
+    for s in signals:
+        rows = np.sort(rng.permutation(s.shape[0])[: config.examined_rows])
+        values = dense_columns(s[rows], columns).astype(np.float64)
+        values = values - values.mean(axis=0)
+        size = np.sqrt((values**2).mean(axis=0))
+        found.append(np.divide((values**3).mean(axis=0), size**3, out=np.zeros_like(size), where=size > 0))
+    if any(np.ptp(f) == 0 for f in found):
+        return -1.0
+    return float(stats.spearmanr(*found).statistic - 2 / np.sqrt(len(columns) - 1))
 
 
 def _alike(own: Array, other: Array, precision: Array, config: EvidenceConfig) -> Array:

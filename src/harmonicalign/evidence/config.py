@@ -179,6 +179,17 @@ class EvidenceConfig:
         "the same where the signals are not the own columns, as between modalities",
         "RNA and proteins of the same cells (CITE-seq): .82 to .85",
     )
+    not_agreeing: float = constant(
+        0.25,
+        "weight below which a column does not agree under the alignment",
+        "not tuned: an agreement of half",
+    )
+    alike_though_apart: float = constant(
+        0.2,
+        "rank correlation of the skewness of such columns from which they are taken to be the same ones",
+        "mixed columns: up to .04; other kinds brought together: .23 and more; benchmarks/calibration.py",
+        (1.0,),
+    )
     # Permutation test.
     chance: float = constant(0.05, "an alignment with a larger p is not significant", "convention", (1.0,))
     fewest_features: int = constant(

@@ -11,7 +11,7 @@ from harmonicalign._exceptions import AlignmentWarning
 from harmonicalign._progress import FEW_DATASETS
 from harmonicalign._typing import Array
 from harmonicalign.engines.threads import in_threads
-from harmonicalign.evidence.confidence import predicted_share
+from harmonicalign.evidence.confidence import alike_though_apart, predicted_share
 from harmonicalign.evidence.config import EVIDENCE, EvidenceConfig
 from harmonicalign.evidence.correspondence import held_out
 from harmonicalign.evidence.geometric import untested_if_geometric
@@ -144,9 +144,15 @@ def doubts_about_rows(
 ) -> list[str]:
     """What is suspicious about the rows that were brought together; arguments as in `predicted_share`."""
     found = predicted_share(coordinates, signals, weights, config=config)
-    if not found < config.different_things:
-        return []
     one, other = names
+    if not found < config.different_things:
+        if alike_though_apart(signals, weights, config) < config.alike_though_apart:
+            return []
+        return [
+            f"only a part of {one} and {other} seems to correspond: many columns do not agree, although "
+            "their values are distributed alike in both, so that rows of different kinds may have been "
+            "brought together. Do not transfer labels unless known groups come together"
+        ]
     return [
         f"{one} and {other} look like different things, at least in part: neighbours in the other dataset "
         f"predict the signals of a row {max(found, 0):.0%} as well as those in its own. Rows that were "
@@ -174,7 +180,10 @@ def all_doubts(
         described = sides[couple[0]], sides[couple[1]]
         # Of two modalities, one may say less about the other than about itself, though the rows are the same.
         readings = all(space.bridges[j] is not None for j in couple)
-        own = replace(config, different_things=config.different_readings) if readings else config
+        own = config
+        if readings:  # of which columns distributed alike tell nothing either
+            never = float("inf")
+            own = replace(config, different_things=config.different_readings, alike_though_apart=never)
         return doubts(named, pairs[i], described, [placed[j] for j in couple], own)
 
     return [text for said in in_threads(about, list(pairs)) for text in said]

@@ -136,7 +136,7 @@ def transfer_labels(
         reduces the probabilities of each is estimated from the coordinates
         (`harmonicalign.uses.novelty`). With fewer than a hundred rows in source or target the confidence
         itself reduces the probabilities of rows far from the source: from 0.95 (no reduction) to 0.65 (to
-        zero). If less than 15 % of the target seems to be of other classes, both have to agree.
+        zero). If less than 20 % of the target seems to be of other classes, both have to agree.
     threshold
         Rows whose confidence is below this are "unassigned". None assigns every row.
     random_state
