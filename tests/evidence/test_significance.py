@@ -52,7 +52,8 @@ def test_permutation_test_is_what_it_says(sides):
 
     n = EVIDENCE.permutations
     permuted = [both(b_unit[:, _shuffled(order, rng, EVIDENCE.block_features)]) for _ in range(n)]
-    signs = 1 - 2 * np.random.RandomState([0, 1]).randint(2, size=(n, 40))
+    signs = np.empty((n, 40))
+    signs[:, order] = 1 - 2 * np.random.RandomState([0, 1]).randint(2, size=(n, 40))
     negated = [both(b_unit * some) for some in signs]
     tests = []
     for null in map(np.array, (permuted, negated)):
@@ -108,8 +109,9 @@ def test_few_features_that_say_much_are_seen_as_well(manifold, sides):
 def test_relations_are_a_third_statistic(sides):
     hx, hy, a, b = spectra(sides)
     related = relate(*(s.signals for s in sides))
-    found = permutation_test(hx, hy, a, b, relations=related)
-    without = permutation_test(hx, hy, a, b)
+    every = replace(EVIDENCE, clear_permutations=0)
+    found = permutation_test(hx, hy, a, b, relations=related, config=every)
+    without = permutation_test(hx, hy, a, b, config=every)
     smoothness = sum(_smoothness(h.frequencies, s) for h, s in ((hx, a), (hy, b)))
     order, rng = np.argsort(smoothness), np.random.RandomState(0)
     for _ in range(EVIDENCE.permutations):
@@ -230,7 +232,7 @@ def test_smoothness_is_the_mean_eigenvalue(sides):
 def test_the_test_goes_by_its_config(sides):
     hx, hy, a, b = spectra(sides)
     related = relate(*(s.signals for s in sides))
-    once = replace(EVIDENCE, most_permutations=0)
+    once = replace(EVIDENCE, most_permutations=0, clear_permutations=0)
     found = permutation_test(hx, hy, a, b, relations=related, config=once)
     strict = permutation_test(hx, hy, a, b, relations=related, config=replace(once, chance=found.p / 2))
     assert strict.by_chance, f"p = {found.p} is larger than the chance of {strict.chance} in the config"
@@ -361,14 +363,23 @@ def test_a_clear_test_stops_early_and_others_go_on(sides):
     assert len(clear.null) == 30
     assert clear.p < EVIDENCE.clear_p
     # The first permutations are the same.
-    few = replace(EVIDENCE, permutations=30, most_permutations=0)
+    few = replace(EVIDENCE, permutations=30, most_permutations=0, clear_permutations=0)
     expected = permutation_test(hx, hy, a, b, relations=related, config=few)
     assert np.array_equal(clear.null, expected.null)
     wrong = np.roll(np.arange(40), 1)
     unclear = permutation_test(hx, hy, a, b[:, wrong], config=many)
     assert unclear.p > EVIDENCE.clear_p
     assert len(unclear.null) == EVIDENCE.permutations
-    assert np.array_equal(unclear.null, permutation_test(hx, hy, a, b[:, wrong]).null)
+    every = replace(EVIDENCE, clear_permutations=0)
+    assert len(permutation_test(hx, hy, a, b, relations=related, config=every).null) == EVIDENCE.permutations
+
+
+@pytest.mark.parametrize(("errors", "clear"), [(0.5, True), (2, False)])
+def test_a_test_goes_on_while_p_is_near_chance(errors, clear):
+    config = replace(EVIDENCE, clear_errors=errors)
+    # One standard error of a share of .05 in 99 draws is .022.
+    assert significance._is_clear(0.07, 99, config) == clear
+    assert significance._is_clear(0.03, 99, config) == clear
 
 
 def test_permutations_are_compared_in_blocks_of_any_size(sides, monkeypatch):

@@ -128,11 +128,6 @@ class MethodConfig(EvidenceConfig):
     numbers_at_once: int = constant(
         2**26, "few datasets are described one by one if one of them stores more numbers", _MEMORY
     )
-    many_permutations: int = constant(
-        24,
-        "permutations after which the test of one of many datasets stops if its p is clear",
-        "60 batches of 100 digits: accuracy .927, with all permutations .924",
-    )
     small_share: float = constant(
         0.1, "datasets with fewer rows, as a share of the largest, do not decide the significance", _ABLATION
     )

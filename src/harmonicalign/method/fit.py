@@ -178,11 +178,8 @@ def add_dataset(
     placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
     space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
     # All rows of a dataset are added at once and are also neighbours of each other.
-    if options.device == "cpu":
-        added = model.embedding.place(space.place(number, components, new_signals), together=True)
-    else:
-        z = space.place_on(options.device, number, components, new_signals)
-        added = model.embedding.place_on(z, together=True)
+    (z,) = _placed(space, [(number, components, new_signals)], options.device)
+    added = model.embedding.place(z, together=True)
     return replace(
         model,
         reductions=(*model.reductions, reduction),
@@ -293,8 +290,6 @@ def _align_with_parents(
     The parent is the largest dataset, unless the features of the two do not correspond beyond chance. Then
     the next largest ones are tried. Rows known to match decide first.
     """
-    if len(order) > FEW_DATASETS:
-        config = replace(config, clear_permutations=config.many_permutations)
 
     def with_parent(position: int) -> tuple[int, PairAlignment]:
         i = order[position]
