@@ -174,6 +174,9 @@ def test_by_torch(z, embedding):
         assert (far > 0).all(), "axes do not point to the farthest row"
         new = z[0][:5] + 0.1
         same_but_for_signs(found.place(new), expected.place(new), atol=1e-3)
+        for together in (False, True):
+            there = expected.place(torch.from_numpy(new.astype(np.float32)), together=together)
+            np.testing.assert_allclose(there, expected.place(new, together=together), atol=1e-3)
 
 
 def test_neighbours_of_many_rows_are_sought_in_a_sample(z):

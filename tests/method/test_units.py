@@ -9,7 +9,7 @@ from two_sides import side
 
 from harmonicalign import AlignmentWarning, HarmonicAlignment
 from harmonicalign.datasets import load_digits_pair
-from harmonicalign.method import DEFAULT, align_pair
+from harmonicalign.method import DEFAULT, align_pair, units
 from harmonicalign.method.units import by_spread, spread_factors, unit_factors
 
 
@@ -65,6 +65,21 @@ def test_an_offset_is_enough_where_units_are_the_same(instruments):
     found = align_pair(side(x), side(y / gains))
     assert found.start == "offset"
     assert found.factors is None
+
+
+@pytest.mark.parametrize(("same", "steps"), [(True, 1), (False, DEFAULT.n_steps)])
+def test_units_that_do_not_help_at_once_are_given_up(instruments, monkeypatch, same, steps):
+    x, y, *_, gains = instruments
+    seen = []
+
+    def counted(*arguments):
+        seen.append(arguments)
+        return unit_factors(*arguments)
+
+    monkeypatch.setattr(units, "unit_factors", counted)
+    found = align_pair(side(x), side(y / gains if same else y))
+    assert len(seen) == steps
+    assert [step["start"] for step in found.history].count("units") == 1
 
 
 def test_of_few_columns_units_are_not_sought(instruments):

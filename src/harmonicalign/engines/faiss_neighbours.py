@@ -16,16 +16,23 @@ import scipy.linalg
 from harmonicalign._typing import Array
 from harmonicalign.engines.devices import neighbours_on, search_device
 from harmonicalign.engines.distances import in_single, measured_again
-from harmonicalign.engines.products import nearest_by_products
+from harmonicalign.engines.products import both_by_products, nearest_by_products
 from harmonicalign.engines.protocols import NeighbourEngine, Neighbours, check_k
 from harmonicalign.engines.threads import in_threads, owned, row_slices
 
-__all__ = ["FaissNeighbours", "nearest_rows"]
+__all__ = ["FaissNeighbours", "nearest_both", "nearest_rows"]
 
 logger = logging.getLogger("harmonicalign")
 
 DEVICE_PAIRS = 1e6
-"""Pairs of rows from which on a search goes to the device, if there is one; fewer take longer there."""
+"""Pairs of rows from which on a search goes to the device, if there is one; fewer take longer there.
+
+A tuning constant of the engine, like the others here: it decides on time, and on results by rounding only.
+`benchmarks/gpu.py` times fits whose landmarks are searched on the device and on the host.
+"""
+
+TABLE_PAIRS = 2**24
+"""Pairs of rows up to which all distances are kept for searches in both directions: a bound on memory."""
 
 _PROBED_QUERIES = 256
 """Queries that the recall of an inverted file is measured on."""
@@ -107,6 +114,29 @@ def nearest_rows(x: Array, k: int, queries: Array | None = None, *, exact: bool 
     return engine(x, k, queries)
 
 
+def nearest_both(x: Array, y: Array, k: int) -> tuple[Array, Array]:
+    """Numbers of the k nearest rows of `y` for each row of `x`, and the reverse, nearest first.
+
+    The two searches of `nearest_rows` in single precision, for half of the products while few enough rows are
+    compared for all distances to be kept.
+
+    Parameters
+    ----------
+    x, y
+        Rows, (n, d) and (m, d).
+    k
+        How many neighbours, at most the smaller of n and m.
+    """
+    n_pairs = len(x) * len(y)
+    if n_pairs > TABLE_PAIRS or (search_device() != "cpu" and n_pairs >= DEVICE_PAIRS):
+        forward, backward = (nearest_rows(b, k, a, exact=False).indices for a, b in ((x, y), (y, x)))
+        return forward, backward
+    check_k(k, min(len(x), len(y)), False)
+    with owned():
+        of_y, of_x, _ = in_single(y, x)
+        return both_by_products(of_x, of_y, k)
+
+
 def _search_lists(base: Array, sought: Array, k: int, recall: float) -> tuple[Array, Array, float]:
     """The same from an inverted file, deep enough to find a share `recall` of the neighbours of a sample."""
     rng = np.random.RandomState(0)
@@ -114,7 +144,7 @@ def _search_lists(base: Array, sought: Array, k: int, recall: float) -> tuple[Ar
     base, sought = _without_empty_directions(base, sought, rng)
     index, centres, lists = _inverted_file(base, rng)
     sample = sought[rng.randint(len(sought), size=_PROBED_QUERIES)]
-    found_recall = _probe_deep_enough(index, base, sample, k, recall)
+    index.nprobe, found_recall = _deep_enough(base, centres, lists, sample, k, recall)
     logger.info(
         "neighbours: inverted file of %d lists, %d searched, recall %.3f",
         index.nlist,
@@ -185,16 +215,17 @@ def _without_empty_directions(base: Array, sought: Array, rng: np.random.RandomS
     return turned, turned if sought is base else sought @ turn
 
 
-def _probe_deep_enough(index: Any, base: Array, sample: Array, k: int, wanted: float) -> float:
-    """Set how many lists are searched so that a sample's recall is as wanted; return its recall.
+def _deep_enough(
+    base: Array, centres: Array, lists: Array, sample: Array, k: int, wanted: float
+) -> tuple[int, float]:
+    """How many lists near a query hold a share `wanted` of the neighbours of a sample, and the share.
 
-    How deep that is depends on the data's dimension, so it is measured and not guessed.
+    How many depends on the data's dimension, so they are counted and not guessed.
     """
-    reach = nearest_by_products(base, sample, k)[0][:, -1:]
-    index.nprobe = 8
-    while True:
-        # Counted by distance: among equally near rows any will do.
-        recall = float((index.search(sample, k)[0] <= reach * (1 + 1e-4) + 1e-12).mean())
-        if recall >= wanted or index.nprobe >= index.nlist:
-            return recall
-        index.nprobe = min(index.nlist, int(1.15 * index.nprobe))
+    nearest = nearest_by_products(base, sample, k)[1]
+    order = nearest_by_products(centres, sample, len(centres))[1]
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(len(centres))[None], axis=1)
+    depths = np.sort(np.take_along_axis(place, lists[nearest], axis=1), axis=None)
+    n_probed = 1 + int(depths[max(0, int(np.ceil(wanted * depths.size)) - 1)])
+    return n_probed, float(np.mean(depths < n_probed))

@@ -12,7 +12,7 @@ import numpy as np
 from harmonicalign._typing import Array
 from harmonicalign.engines.threads import in_threads, row_slices
 
-__all__ = ["completed", "nearest_by_products", "padded", "partial_block", "smallest"]
+__all__ = ["both_by_products", "completed", "nearest_by_products", "padded", "partial_block", "smallest"]
 
 BLOCK_BYTES = 2**22
 """A block of distances has about this size, so that it stays in the cache from product to selection."""
@@ -47,6 +47,34 @@ def nearest_by_products(base: Array, sought: Array | None, k: int) -> tuple[Arra
 
     in_threads(search, row_slices(len(queries), 4 * len(columns), block_bytes=BLOCK_BYTES))
     return squared, found
+
+
+def both_by_products(x: Array, y: Array, k: int) -> tuple[Array, Array]:
+    """Numbers of the k nearest rows of `y` for each row of `x`, and of `x` for each of `y`, nearest first.
+
+    The products of both searches are the same table, which is made once and kept whole.
+
+    Parameters
+    ----------
+    x, y
+        Rows, float32.
+    k
+        How many, at most as many as either has rows.
+    """
+    (left, of_x), (right, of_y) = padded(x), padded(y)
+    table = np.zeros((len(left), len(right)), np.float32)
+    forward, backward = np.empty((len(x), k), np.int64), np.empty((len(y), k), np.int64)
+
+    def search(rows: slice) -> None:
+        np.matmul(left[rows] * np.float32(-2), right.T, out=table[rows])
+        forward[rows] = smallest(table[rows] + of_y, k)[1]
+
+    def search_back(columns: slice) -> None:
+        backward[columns] = smallest(np.add(table[:, columns].T, of_x, order="C"), k)[1]
+
+    in_threads(search, row_slices(len(x), 4 * len(right), block_bytes=BLOCK_BYTES))
+    in_threads(search_back, row_slices(len(y), 4 * len(left), block_bytes=BLOCK_BYTES))
+    return forward, backward
 
 
 def padded(rows: Array) -> tuple[Array, Array]:

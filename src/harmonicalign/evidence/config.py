@@ -211,6 +211,11 @@ class EvidenceConfig:
         0, "permutations after which the test stops if p is below `clear_p`; 0 never", "see many_permutations"
     )
     clear_p: float = constant(0.005, "p below which a test needs no more permutations", "a tenth of `chance`")
+    clear_errors: float = constant(
+        2.0,
+        "standard errors by which a share of draws must differ from `chance` for the test to stop",
+        "convention: 95 % of samples are within",
+    )
     tail_power: float = constant(
         8.0,
         "power with which p falls beyond these draws",

@@ -29,7 +29,7 @@ import scipy.sparse as sp
 
 from harmonicalign._repr import short_repr
 from harmonicalign._typing import Array, Pair
-from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.faiss_neighbours import nearest_both
 from harmonicalign.engines.pairs import mutual_pairs, normalised
 from harmonicalign.engines.rows import unit_rows
 from harmonicalign.engines.threads import in_threads
@@ -200,17 +200,17 @@ def _against_wrong_partners(
     if d == 1:
         return np.zeros(1, dtype=bool), np.full(1, 0.5)  # a single signal has no wrong partner
     wrong = random_state.permutation(d)[:n_wrong_partners]
-    own = np.zeros((d, len(wrong)), dtype=bool)
-    own[wrong, np.arange(len(wrong))] = True
     better, null = np.zeros(d), []
     for one, other in ((a, b), (b, a)):
         agreement = one.T @ other[:, wrong]
-        better += ((agreement >= found[:, None]) & ~own).sum(axis=1)
-        null.append(agreement[~own])
+        agreement[wrong, np.arange(len(wrong))] = -np.inf  # its own partner is no wrong one
+        better += (agreement >= found[:, None]).sum(axis=1)
+        null.append(agreement.ravel())
     pooled = np.sort(np.concatenate(null))
     above = pooled.size - np.searchsorted(pooled, found, side="left")
-    n_wrong = 2 * (len(wrong) - own.sum(axis=1))
-    return better > n_wrong / 2, (above + 1) / (pooled.size + 1)
+    n_wrong = np.full(d, 2 * len(wrong))
+    n_wrong[wrong] -= 2
+    return better > n_wrong / 2, (above + 1) / (n_wrong.sum() + 1)
 
 
 def held_out(
@@ -335,7 +335,9 @@ class _Rows:
         rotation = np.zeros((len(spectral[0]), len(spectral[1])))
         for step in range(config.steps_held_out):
             w = weights[self.features]
-            places = unit_rows((x - centres[0]) * w), unit_rows((y - centres[1]) * w)
+            used = np.flatnonzero(w)
+            scaled = [(s[:, used] - c[used]) * w[used] for s, c in zip((x, y), centres, strict=True)]
+            places = unit_rows(scaled[0]), unit_rows(scaled[1])
             if step > 0:  # by then the geometry is known to the rotation
                 at = unit_rows(self.diffusion[0]), unit_rows(self.diffusion[1] @ rotation.T)
                 places = np.hstack([at[0], places[0]]), np.hstack([at[1], places[1]])
@@ -354,7 +356,6 @@ class _Rows:
 def _mutual(x: Array, y: Array, k: int) -> sp.csr_matrix:
     """Rows that are among each other's k nearest, normalised so that central rows do not dominate."""
     k = min(k, len(x), len(y))
-    forward, backward = (nearest_rows(b, k, a, exact=False).indices for a, b in ((x, y), (y, x)))
-    i, j = mutual_pairs(forward, backward)
+    i, j = mutual_pairs(*nearest_both(x, y, k))
     shape = len(x), len(y)
     return sp.csr_matrix((normalised(i, j, np.ones(len(i)), shape), (i, j)), shape=shape)

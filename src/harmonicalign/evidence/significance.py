@@ -160,8 +160,9 @@ def permutation_test(
         """Statistics of n permutations and of n random reflections, (2, n, number of statistics)."""
         permuted = _agreements(a, b, fx, bands, _draws(order, rng, least, n))
         third = related(n)
-        sides = np.arange(len(order)) + len(order) * side_rng.randint(2, size=(n, len(order)))
-        reflected = _agreements(a, either_side, fx, bands, sides)
+        sides = np.empty((n, len(order)), dtype=np.int64)
+        sides[:, order] = side_rng.randint(2, size=sides.shape)  # whatever the order of the columns
+        reflected = _agreements(a, either_side, fx, bands, np.arange(len(order)) + len(order) * sides)
         return np.stack([np.column_stack([permuted, *third]), np.column_stack([reflected, *third])])
 
     as_paired = np.column_stack(
@@ -192,8 +193,8 @@ def _is_clear(p: float, n: int, config: EvidenceConfig) -> bool:
     """Whether no more draws are needed after n."""
     if n < config.permutations:
         return p < config.clear_p
-    # Two standard errors of a share of n draws.
-    return bool(abs(p - config.chance) > 2 * np.sqrt(config.chance * (1 - config.chance) / n))
+    error = np.sqrt(config.chance * (1 - config.chance) / n)
+    return bool(abs(p - config.chance) > config.clear_errors * error)
 
 
 def _compared(
@@ -219,22 +220,23 @@ def _compared(
 
 def _agreements(a: Array, b: Array, frequencies: Array, bands: Array, partners: Array) -> Array:
     """The first two statistics for each row of partners of the features of b, (m, 2)."""
-    weighted = frequencies[:, None] * a
-    length = np.linalg.norm(weighted, axis=0)
+    features = np.ascontiguousarray(b.T)  # whole rows are quick to take
+    weighted = np.ascontiguousarray((frequencies[:, None] * a).T)
+    length = np.linalg.norm(weighted, axis=1)
 
     def agreement(rotation: Array, other: Array) -> Array:
-        turned = frequencies[:, None] * (rotation @ other)
-        norm = length * np.sqrt(np.einsum("mkd,mkd->md", turned, turned))
-        found = np.einsum("kd,mkd->md", weighted, turned)
+        turned = other @ (frequencies[:, None] * rotation).mT
+        norm = length * np.sqrt(np.einsum("mdk,mdk->md", turned, turned))
+        found = np.einsum("dk,mdk->md", weighted, turned)
         return np.asarray(np.maximum(np.divide(found, norm, out=np.zeros_like(norm), where=norm > 0), 0))
 
     def compare(some: Array) -> Array:
-        other = np.ascontiguousarray(b[:, some].transpose(1, 0, 2))
-        rotation, singular_values = _rotations(bands * (a @ other.mT))
+        other = features.take(some, axis=0)
+        rotation, singular_values = _rotations(bands * (a @ other))
         weights = agreement(rotation, other) ** 2
         # Where no feature agrees the first rotation stays, as it does with equal weights.
         weights[~weights.any(axis=1)] = 1
-        rotation = _rotations(bands * ((a * weights[:, None]) @ other.mT))[0]
+        rotation = _rotations(bands * ((a * weights[:, None]) @ other))[0]
         agreeing = np.linalg.norm(agreement(rotation, other), 4, axis=1)
         return np.column_stack([singular_values.sum(axis=1), agreeing])
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from harmonicalign._typing import Array
-from harmonicalign.engines.faiss_neighbours import nearest_rows
+from harmonicalign.engines.faiss_neighbours import nearest_both
 from harmonicalign.engines.pairs import mutual_pairs, normalised
 from harmonicalign.method.config import MethodConfig
 
@@ -54,8 +54,7 @@ def mutual_neighbours(
         (n_x, n_y), non-negative.
     """
     k = min(k, len(x), len(y))
-    forward, backward = (nearest_rows(b, k, a, exact=False).indices for a, b in ((x, y), (y, x)))
-    i, j = mutual_pairs(forward, backward)
+    i, j = mutual_pairs(*nearest_both(x, y, k))
     weights = weight(((x[i] - y[j]) ** 2).sum(axis=1))
     if known is not None:
         given = known.tocoo()

@@ -8,7 +8,7 @@ signals of all datasets are
           P_i + n_i (m_i - c_i)(m_i - c_i)^T \right) \operatorname{diag}(f_i) \Big) \operatorname{diag}(w),
 
 so that the rows are needed once. Where there are more signals than rows, the rows themselves are smaller, and
-are multiplied instead.
+are multiplied instead. Signals without weight, which are most where few columns correspond, are left out.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ _FEW = 300
 
 _MORE, _STEPS = 20, 5
 """Directions beside those wanted, and steps of the iteration, as in `harmonicalign.paper.leading_axes`."""
+
+_AGAIN = 2
+"""Steps from directions near those wanted. Of the variance along the axes of blood cells whose centres move,
+two find .9988 and five from random ones .9977."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,11 @@ def axes_of_products(
     weights: Array,
     factors: Sequence[Array] | None,
     k: int,
-    random_state: int,
+    start: int | Array,
 ) -> Array:
     """Leading axes of the weighted signals of all datasets, (d, k), from their products.
+
+    Signals of weight 0 have no part in them.
 
     Parameters
     ----------
@@ -83,33 +89,31 @@ def axes_of_products(
         For every dataset, factors of its signals; None if there are none.
     k
         Maximum number of axes.
-    random_state
-        Seed of the iteration.
+    start
+        Where the iteration begins: the seed of random directions, or directions near those wanted, (d, k).
     """
-    total = np.zeros((len(weights),) * 2)
-    shifts = np.zeros((len(weights), len(centres)))
+    d, used = len(weights), _used([weights])
+    total = np.zeros((len(used), len(used)))
+    shifts = np.zeros((len(used), len(centres)))
     for i, (part, centre) in enumerate(zip(parts, centres, strict=True)):
-        shifts[:, i] = np.sqrt(part.n_rows) * (part.mean - centre)
+        shifts[:, i] = np.sqrt(part.n_rows) * (part.mean - centre)[used]
+        about = part.about if len(used) == d else part.about[np.ix_(used, used)]
         if factors is None:
-            total += part.about
+            total += about
         else:
-            shifts[:, i] *= factors[i]
-            total += part.about * factors[i] * factors[i][:, None]
-    across = weights[:, None]
-    if len(weights) <= _FEW:
-        total += shifts @ shifts.T
-        return _leading(total * weights * across, k)
-    return _iterated(
-        lambda v: across * (total @ (across * v) + shifts @ (shifts.T @ (across * v))),
-        len(weights),
-        k,
-        random_state,
-        len(weights),
-    )
+            factor = factors[i][used]
+            shifts[:, i] *= factor
+            total += about * factor * factor[:, None]
+    total += shifts @ shifts.T
+    total *= weights[used]
+    total *= weights[used, None]
+    if d <= _FEW:
+        return _among(_leading(total, k), used, d)
+    return _among(_iterated(lambda v: total @ v, start, used, (d, d), k), used, d)
 
 
 def axes_of_rows(
-    signals: Sequence[Any], centres: Sequence[Array], scales: Sequence[Array], k: int, random_state: int
+    signals: Sequence[Any], centres: Sequence[Array], scales: Sequence[Array], k: int, start: int | Array
 ) -> Array:
     """The same from the rows, dense or sparse, where there are more signals than rows.
 
@@ -119,14 +123,17 @@ def axes_of_rows(
         Signals of every dataset, and the centre that is subtracted from them.
     scales
         For every dataset, the weights of its signals, units included.
-    k, random_state
+    k, start
         As in `axes_of_products`.
     """
-    n, d = sum(s.shape[0] for s in signals), len(centres[0])
+    n, d, used = sum(s.shape[0] for s in signals), len(centres[0]), _used(scales)
+    centres, scales = [c[used] for c in centres], [scale[used] for scale in scales]
     if min(n, d) <= _FEW:
         parts = zip(signals, centres, scales, strict=True)
-        return leading_axes(np.vstack([(dense_columns(s, np.arange(d)) - c) * w for s, c, w in parts]), k)
-    rows = [s if sp.issparse(s) else np.asarray(s, dtype=np.float64) for s in signals]
+        stacked = np.vstack([(dense_columns(s, used) - c) * w for s, c, w in parts])
+        return _among(leading_axes(stacked, k), used, d)
+    some = signals if len(used) == d else [s[:, used] for s in signals]
+    rows = [s if sp.issparse(s) else np.asarray(s, dtype=np.float64) for s in some]
 
     def apply(v: Array) -> Array:
         out = np.zeros_like(v)
@@ -136,7 +143,20 @@ def axes_of_rows(
             out += scale[:, None] * (np.asarray(x.T @ along) - np.outer(centre, along.sum(axis=0)))
         return out
 
-    return _iterated(apply, d, k, random_state, n)
+    return _among(_iterated(apply, start, used, (n, d), k), used, d)
+
+
+def _used(scales: Sequence[Array]) -> Array:
+    """Numbers of the signals that have any weight; all of them if none has."""
+    used = np.flatnonzero(np.any(scales, axis=0))
+    return used if used.size else np.arange(len(scales[0]))
+
+
+def _among(axes: Array, used: Array, d: int) -> Array:
+    """Axes of some signals as axes of all d of them."""
+    out = np.zeros((d, axes.shape[1]))
+    out[used] = axes
+    return out
 
 
 def _leading(matrix: Array, k: int) -> Array:
@@ -145,10 +165,20 @@ def _leading(matrix: Array, k: int) -> Array:
     return np.asarray(scipy.linalg.eigh(matrix, subset_by_index=[n - min(k, n), n - 1])[1][:, ::-1])
 
 
-def _iterated(apply: Callable[[Array], Array], d: int, k: int, random_state: int, rank: int) -> Array:
-    """Leading eigenvectors of a symmetric operator of at most some rank, by subspace iteration."""
-    q = np.random.RandomState(random_state).standard_normal((d, min(d, rank, k + _MORE)))
-    for _ in range(_STEPS):
+def _iterated(
+    apply: Callable[[Array], Array], start: int | Array, used: Array, shape: tuple[int, int], k: int
+) -> Array:
+    """Leading eigenvectors of the symmetric operator of some columns of a matrix, by subspace iteration.
+
+    It begins at random as it would with all columns, or from directions near those wanted and a few others.
+    """
+    n, d = shape
+    near = start if isinstance(start, np.ndarray) else np.empty((d, 0))
+    seed = 0 if isinstance(start, np.ndarray) else start
+    q = np.random.RandomState(seed).standard_normal((d, min(n, d, k + _MORE)))
+    q[:, : near.shape[1]] = near
+    q = q[used]
+    for _ in range(_AGAIN if near.size else _STEPS):
         q = scipy.linalg.qr(apply(q), mode="economic")[0]
     inside = q.T @ apply(q)
     return np.asarray(q @ _leading((inside + inside.T) / 2, k))

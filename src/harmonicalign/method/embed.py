@@ -67,49 +67,30 @@ class Embedding:
         """Embedding of every dataset."""
         return np.split(self.coordinates, np.cumsum(self.sizes)[:-1])
 
-    def place(self, z: Array, *, together: bool = False) -> Array:
+    def place(self, z: Any, *, together: bool = False) -> Array:
         """Embedding of new rows.
 
         Parameters
         ----------
         z
-            Their joint coordinates.
+            Their joint coordinates: an array, or a tensor, whose embedding is found on its device.
         together
             If true, the rows are a dataset, and also neighbours of each other; otherwise each is placed by
             itself.
         """
-        z = z.astype(self.rows.dtype, copy=False)
-        known, fitted = self.places, self.rows
-        if known is not None:
-            if together:
-                known = np.vstack([known, z])
-            z = project(z, known, self.config, self.dimensions)
-        own = None
-        if together:
-            own = len(fitted) + np.arange(len(z))
-            fitted = np.vstack([fitted, z])
-        return np.asarray(self.axes.apply(smoothed(z, fitted, own, self.config)), dtype=np.float32)
-
-    def place_on(self, z: Any, *, together: bool = False) -> Array:
-        """The same of a tensor, on its device; the embedding is copied to the host."""
-        from harmonicalign.engines import torch_joint
-
-        config, device = self.config, z.device
-        fitted = torch_joint.to_device(self.rows, device)
+        if isinstance(z, np.ndarray):
+            z = z.astype(self.rows.dtype, copy=False)
         if self.places is not None:
-            known = torch_joint.to_device(self.places, device)
-            if together:
-                known = torch_joint.stacked([known, z])
-            k = min(len(known), config.tangent_neighbours)
-            z = torch_joint.onto_planes(z, known, k, self.dimensions)
-        own = None
-        if together:
-            own = len(fitted) + np.arange(len(z))
-            fitted = torch_joint.stacked([fitted, z])
-        k = min(config.smoothing_neighbours, len(fitted) - together)
-        if k > 0:
-            z = torch_joint.smoothed_among(z, fitted, own, k, config.smoothing)
-        return torch_joint.to_host(self.axes.apply(z, device))
+            known = _beside(z, self.places, together)
+            z = project(z, known, self.config, self.dimensions)
+        fitted = _beside(z, self.rows, together)
+        own = np.arange(len(fitted) - len(z), len(fitted)) if together else None
+        moved = smoothed(z, fitted, own, self.config)
+        if isinstance(moved, np.ndarray):
+            return np.asarray(self.axes.apply(moved), dtype=np.float32)
+        from harmonicalign.engines.torch_joint import to_host
+
+        return to_host(self.axes.apply(moved, moved.device))
 
     def joint_geometry(self, parts: Sequence[Array], seed: int, device: Any = "cpu") -> Joint:
         """Graph and harmonics over embedded rows, dataset by dataset."""
@@ -186,8 +167,18 @@ def _embed_on_device(
     return Embedding(coordinates, known, places, dimensions, axes, sizes, config.for_placing())
 
 
-def smoothed(rows: Array, known: Array, own: Array | None, config: MethodConfig) -> Array:
-    """Rows moved part of the way to the weighted mean of the nearest known rows.
+def _beside(z: Any, rows: Array, together: bool) -> Any:
+    """Rows where z is, on the host or its device; together with it, if so."""
+    if isinstance(z, np.ndarray):
+        return np.vstack([rows, z]) if together else rows
+    from harmonicalign.engines.torch_joint import stacked, to_device
+
+    there = to_device(rows, z.device)
+    return stacked([there, z]) if together else there
+
+
+def smoothed(rows: Any, known: Any, own: Array | None, config: MethodConfig) -> Any:
+    """Rows moved part of the way to the weighted mean of the nearest known rows; tensors on their device.
 
     Parameters
     ----------
@@ -203,6 +194,10 @@ def smoothed(rows: Array, known: Array, own: Array | None, config: MethodConfig)
     k = min(config.smoothing_neighbours, len(known) - (own is not None))
     if k < 1:
         return rows
+    if not isinstance(rows, np.ndarray):
+        from harmonicalign.engines.torch_joint import smoothed_among
+
+        return smoothed_among(rows, known, own, k, config.smoothing)
     if own is not None and rows is known:
         near = nearest_rows(known, k, exact=False)
     elif own is None:

@@ -188,11 +188,8 @@ def add_dataset(
     placed = np.vstack([model.space.place(i, s.components, s.signals) for i, s in sides.items()])
     space = model.space.joined_by(side, parent, sides[parent], found, placed, seed)
     # All rows of a dataset are added at once and are also neighbours of each other.
-    if options.device == "cpu":
-        added = model.embedding.place(space.place(number, components, new_signals), together=True)
-    else:
-        z = space.place_on(options.device, number, components, new_signals)
-        added = model.embedding.place_on(z, together=True)
+    (z,) = _placed(space, [(number, components, new_signals)], options.device)
+    added = model.embedding.place(z, together=True)
     return replace(
         model,
         reductions=(*model.reductions, reduction),

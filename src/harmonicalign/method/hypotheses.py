@@ -102,11 +102,9 @@ class Hypothesis(Protocol):
         """The alignment of the pair under this hypothesis."""
 
 
-def by_signals(
-    problem: PairProblem, centres: Pair, weights: Array, worth: Array, random_state: int = 0
-) -> tuple[Pair, Pair]:
+def by_signals(problem: PairProblem, centres: Pair, weights: Array, worth: Array) -> tuple[Pair, Pair]:
     """Joint coordinates from the weighted signals alone, and these signals."""
-    axes = problem.axes(centres, weights, worth, random_state)
+    axes = problem.axes(centres, weights, worth)
     signals = problem.signals(axes)
     return problem.directions(signals), signals
 
@@ -175,8 +173,11 @@ class Offset:
         # Both datasets are centred on one point, so that an offset stays until anchors say otherwise.
         middle = (mean_x + mean_y) / 2
         x, y, everything = middle, middle, np.ones(len(weights))
+        start: int | Array = problem.random_state
         for _ in range(config.n_steps + 1):
-            joint, _ = by_signals(problem, (x, y), everything, weights, problem.random_state)
+            axes = problem.axes((x, y), everything, weights, start)
+            start = axes[0].matrix  # of equal weights the axes themselves; only centres change
+            joint = problem.directions(problem.signals(axes))
             pairing = find_anchors(*joint, config)
             x, y = (middle + self.share * (centre - middle) for centre in problem.centres(pairing))
         maps = component_maps(problem.sides, pairing, config=config)

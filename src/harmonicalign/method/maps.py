@@ -195,7 +195,7 @@ def weighted_axes(
     centres: Sequence[Array],
     weights: Array,
     worth: Array,
-    random_state: int = 0,
+    start: int | Array = 0,
     config: MethodConfig = DEFAULT,
     factors: Sequence[Array] | None = None,
     products: Sequence[Products] | None = None,
@@ -212,8 +212,8 @@ def weighted_axes(
         Weight of every signal.
     worth
         Priority of every signal: if there are too many signals, those with the largest values are used.
-    random_state
-        Seed of the principal components.
+    start
+        Where the search for the axes begins; see `harmonicalign.method.axes`.
     config
         Number of components, and maximum number of signals.
     factors
@@ -225,12 +225,13 @@ def weighted_axes(
     chosen, k = leading_signals(worth, config.most_signals), config.n_components
     if by_products(sides, config):
         known = products or (Products.of(side.signals) for side in sides)
-        leading = axes_of_products(known, centres, weights, factors, k, random_state)
+        leading = axes_of_products(known, centres, weights, factors, k, start)
     else:
         every = len(chosen) == len(weights)
         some = [side.signals if every else side.signals[:, chosen] for side in sides]
+        begin = start[chosen] if isinstance(start, np.ndarray) else start
         leading = axes_of_rows(
-            some, [c[chosen] for c in centres], [scale[chosen] for scale in scales], k, random_state
+            some, [c[chosen] for c in centres], [scale[chosen] for scale in scales], k, begin
         )
     axes = np.zeros((len(weights), leading.shape[1]))
     axes[chosen] = leading

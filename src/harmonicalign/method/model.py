@@ -106,7 +106,7 @@ class RefinedModel:
         components = self.reductions[i].apply(rows)
         if device == "cpu":
             return self.embedding.place(self.space.place(i, components, signals))
-        return self.embedding.place_on(self.space.place_on(device, i, components, signals))
+        return self.embedding.place(self.space.place_on(device, i, components, signals))
 
     def place_rigidly(self, i: int, rows: Any, signals: Any) -> Array:
         """Coordinates of rows of dataset i in the common space before local shifts."""

@@ -210,13 +210,11 @@ class PairProblem:
         centres: Sequence[Array],
         weights: Array,
         worth: Array,
-        random_state: int = 0,
+        start: int | Array = 0,
         factors: Sequence[Array] | None = None,
     ) -> tuple[LinearMap, ...]:
         """Maps of both datasets' signals to the joint components of the weighted signals: `weighted_axes`."""
-        return weighted_axes(
-            self.sides, centres, weights, worth, random_state, self.config, factors, self.products
-        )
+        return weighted_axes(self.sides, centres, weights, worth, start, self.config, factors, self.products)
 
     def mapped(self, maps: Sequence[LinearMap]) -> Pair:
         """Principal components of both datasets, mapped into those of the first."""

@@ -8,7 +8,7 @@ rows (`local_centring`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,22 +98,45 @@ def local_shifts(
     config
         Configuration of the method.
     """
-    flat = in_threads(lambda rows: project(rows, rows, config), z)
-    moves = [np.zeros_like(rows) for rows in z]
+    flat = np.vstack(in_threads(lambda rows: project(rows, rows, config), z))
+    ends = np.cumsum([len(rows) for rows in z])
+    own = [slice(end - len(rows), end) for end, rows in zip(ends, z, strict=True)]
     batch = np.repeat(np.arange(len(z)), [len(rows) for rows in z])
     rng = np.random.RandomState(random_state)
-    moving = [i for i, step in enumerate(steps) if step]
-    sides = {i: _sides(batch, i, rng, config) for i in moving}
-    for _ in range(config.shift_rounds):
-        placed = np.vstack([a + b for a, b in zip(z, moves, strict=True)])
-        now = np.vstack([a + b for a, b in zip(flat, moves, strict=True)])
+    sides = {i: _sides(batch, i, rng, config) for i, step in enumerate(steps) if step}
 
-        def moved(i: int, placed: Array = placed, now: Array = now) -> Array:
-            return shift_towards(*facing(placed, now, *sides[i], random_state, config), config)
+    def towards_others(placed: Array, moves: Array) -> Array:
+        now, out = flat + moves, np.zeros_like(placed)
 
-        for i, move in zip(moving, in_threads(moved, moving), strict=True):
-            moves[i] += steps[i] * move
-    return moves
+        def move(i: int) -> None:
+            out[own[i]] = shift_towards(*facing(placed, now, *sides[i], random_state, config), config)
+
+        in_threads(move, list(sides))
+        return out
+
+    return _in_rounds(z, steps, config.shift_rounds, towards_others)
+
+
+def _in_rounds(
+    z: Sequence[Array], steps: Sequence[float], n_rounds: int, find: Callable[[Array, Array], Array]
+) -> list[Array]:
+    """Displacements after some rounds, in each of which every dataset takes its step of what is found.
+
+    Parameters
+    ----------
+    z, steps
+        Joint coordinates and step of every dataset.
+    n_rounds
+        Number of rounds.
+    find
+        What is found of all rows together, as they are now placed and by what they have moved.
+    """
+    sizes = [len(rows) for rows in z]
+    start, step = np.vstack(list(z)), np.repeat(np.asarray(steps, dtype=np.float64), sizes)[:, None]
+    moves = np.zeros_like(start)
+    for _ in range(n_rounds):
+        moves += step * find(start + moves, moves)
+    return np.split(moves, np.cumsum(sizes)[:-1])
 
 
 def local_centring(z: Sequence[Array], steps: Sequence[float], config: MethodConfig = DEFAULT) -> list[Array]:
@@ -139,17 +162,17 @@ def local_centring(z: Sequence[Array], steps: Sequence[float], config: MethodCon
     config
         Configuration of the method.
     """
-    sizes = [len(rows) for rows in z]
-    batch, step = np.repeat(np.arange(len(z)), sizes), np.repeat(steps, sizes)
-    start = np.vstack(list(z))
-    now, k = start.copy(), min(config.centring_neighbours, len(start))
-    for _ in range(config.centring_rounds):
-        near = nearest_rows(now, k, now, exact=False).indices
-        apart, by_chance = _apart(now, near, batch)
+    batch = np.repeat(np.arange(len(z)), [len(rows) for rows in z])
+    k = min(config.centring_neighbours, len(batch))
+
+    def from_own_mean(placed: Array, _: Array) -> Array:
+        near = nearest_rows(placed, k, placed, exact=False).indices
+        apart, by_chance = _apart(placed, near, batch)
         found = float(np.sum(apart**2))
         beyond = max(0.0, 1 - float(by_chance.sum()) / found) if found > 0 else 0.0
-        now -= (beyond * step)[:, None] * apart
-    return np.split(now - start, np.cumsum(sizes)[:-1])
+        return -beyond * apart
+
+    return _in_rounds(z, steps, config.centring_rounds, from_own_mean)
 
 
 def _apart(rows: Array, near: Array, batch: Array) -> tuple[Array, Array]:

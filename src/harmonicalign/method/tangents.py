@@ -16,9 +16,10 @@ all rows over that of the neighbourhood (`harmonicalign.engines.rows.tangent_pro
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from harmonicalign._typing import Array
 from harmonicalign.engines.faiss_neighbours import nearest_rows
 from harmonicalign.engines.rows import tangent_projection
 from harmonicalign.engines.threads import in_threads
@@ -32,10 +33,8 @@ _STEP = 48
 every one of them, which takes as long as the arithmetic (8 to 256 were tried; from 128 on it doubles)."""
 
 
-def project(
-    rows: Array, places: Array, config: MethodConfig = DEFAULT, dimensions: float | None = None
-) -> Array:
-    """Rows projected onto the tangent planes of their neighbours.
+def project(rows: Any, places: Any, config: MethodConfig = DEFAULT, dimensions: float | None = None) -> Any:
+    """Rows projected onto the tangent planes of their neighbours; tensors on their device.
 
     Parameters
     ----------
@@ -49,6 +48,10 @@ def project(
         Number of dimensions of all rows; None to move every row all the way.
     """
     k = min(len(places), config.tangent_neighbours)
+    if not isinstance(rows, np.ndarray):
+        from harmonicalign.engines.torch_joint import onto_planes
+
+        return onto_planes(rows, places, k, dimensions)
     indices = nearest_rows(places, k, rows, exact=False).indices
     # Single precision, in which neighbours are found too; subtracting the mean saves its digits.
     middle = places.mean(axis=0)
