@@ -107,7 +107,10 @@ class MethodConfig(EvidenceConfig):
         (1e9, 1.0, 1.3),
     )
     alike_spreads: float = constant(
-        0.7, "rank correlation of spreads above which columns are taken to be comparable", _ABLATION, (2.0,)
+        0.7,
+        "rank correlation of spreads above which columns are taken to be comparable",
+        "cell lines in 20 components: accuracy 1.00, without it .50 and .75",
+        (2.0,),
     )
     worth_power: float = constant(
         4.0, "power of confidence in the score of a run", "36 cytometry and 16 cell draws", (1.0, 8.0)
@@ -152,7 +155,10 @@ class MethodConfig(EvidenceConfig):
         (0, 500),
     )
     pooling_level: float = constant(
-        0.01, "level of the test of whether they differ", ".05 and .001 differ by .003", (0.001, 0.05)
+        0.01,
+        "level of the test of whether they differ",
+        "60 batches: .05 leaves more groups, accuracy .923 for .926",
+        (0.001, 0.05),
     )
     small_share: float = constant(
         0.1, "datasets with fewer rows, as a share of the largest, do not decide the significance", _ABLATION
