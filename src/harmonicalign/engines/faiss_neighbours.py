@@ -144,7 +144,7 @@ def _search_lists(base: Array, sought: Array, k: int, recall: float) -> tuple[Ar
     base, sought = _without_empty_directions(base, sought, rng)
     index, centres, lists = _inverted_file(base, rng)
     sample = sought[rng.randint(len(sought), size=_PROBED_QUERIES)]
-    index.nprobe, found_recall = _deep_enough(base, centres, lists, sample, k, recall)
+    found_recall = _probe_deep_enough(index, base, sample, k, recall)
     logger.info(
         "neighbours: inverted file of %d lists, %d searched, recall %.3f",
         index.nlist,
@@ -215,17 +215,16 @@ def _without_empty_directions(base: Array, sought: Array, rng: np.random.RandomS
     return turned, turned if sought is base else sought @ turn
 
 
-def _deep_enough(
-    base: Array, centres: Array, lists: Array, sample: Array, k: int, wanted: float
-) -> tuple[int, float]:
-    """How many lists near a query hold a share `wanted` of the neighbours of a sample, and the share.
+def _probe_deep_enough(index: Any, base: Array, sample: Array, k: int, wanted: float) -> float:
+    """Set how many lists are searched so that a sample's recall is as wanted; return its recall.
 
-    How many depends on the data's dimension, so they are counted and not guessed.
+    How deep that is depends on the data's dimension, so it is measured and not guessed.
     """
-    nearest = nearest_by_products(base, sample, k)[1]
-    order = nearest_by_products(centres, sample, len(centres))[1]
-    place = np.empty_like(order)
-    np.put_along_axis(place, order, np.arange(len(centres))[None], axis=1)
-    depths = np.sort(np.take_along_axis(place, lists[nearest], axis=1), axis=None)
-    n_probed = 1 + int(depths[max(0, int(np.ceil(wanted * depths.size)) - 1)])
-    return n_probed, float(np.mean(depths < n_probed))
+    reach = nearest_by_products(base, sample, k)[0][:, -1:]
+    index.nprobe = 8
+    while True:
+        # Counted by distance: among equally near rows any will do.
+        recall = float((index.search(sample, k)[0] <= reach * (1 + 1e-4) + 1e-12).mean())
+        if recall >= wanted or index.nprobe >= index.nlist:
+            return recall
+        index.nprobe = min(index.nlist, int(1.15 * index.nprobe))
