@@ -66,8 +66,10 @@ def test_the_test_is_hotellings(rng):
             assert (found is not None) == (level < p), f"p = {p:.3g} at level {level:.3g}"
 
 
-def test_pooled_datasets_are_aligned_as_one(two_sources):
+def test_pooled_datasets_are_aligned_as_one(two_sources, caplog):
+    caplog.set_level("INFO", "harmonicalign")
     model = HarmonicAlignment(random_state=0).fit(two_sources)
+    assert "aligned as one: 2 groups" in caplog.text
     whole = HarmonicAlignment(random_state=0).fit([np.vstack(two_sources[:6]), np.vstack(two_sources[6:])])
     np.testing.assert_array_equal(np.vstack(model.embedding_), np.vstack(whole.embedding_))
     assert [len(z) for z in model.embedding_] == [60] * 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -22,6 +23,8 @@ from harmonicalign.method.pooling import PooledModel, Pooling, pooled
 from harmonicalign.paper.model import PaperModel
 
 __all__ = ["fit_alignment"]
+
+logger = logging.getLogger("harmonicalign")
 
 
 def fit_alignment(
@@ -76,6 +79,7 @@ def fit_alignment(
     pooling = _pooling(inputs, signals, parameters, seed) if free else None
     names, datasets = [f"dataset {key!r}" for key in inputs.keys], inputs.datasets
     if pooling is not None:
+        logger.info("small datasets that do not differ are aligned as one: %d groups", len(pooling.members))
         names = [_together(names, members) for members in pooling.members]
         datasets, signals = pooling.stacked(datasets), pooling.stacked(signals)
     settings = parameters.settle(method, [d.shape for d in datasets])
