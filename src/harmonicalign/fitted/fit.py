@@ -11,7 +11,7 @@ from harmonicalign._progress import Progress
 from harmonicalign._typing import Array
 from harmonicalign.engines.devices import resolve, searching_on
 from harmonicalign.evidence.hub import signals_from_links
-from harmonicalign.evidence.known import signals_from_pairs
+from harmonicalign.evidence.known import SignalMap, signals_from_pairs
 from harmonicalign.fitted.alignment import FittedAlignment
 from harmonicalign.fitted.given import Given, anchor_pairs, balanced_landmarks, links_by_number
 from harmonicalign.fitted.parameters import Parameters
@@ -52,28 +52,13 @@ def fit_alignment(
     """
     method = parameters.method_for(len(inputs.keys))
     pairs: dict[tuple[int, int], Array] = {}
-    balanced = learned = None
+    balanced = None
     if given.anchors is not None:
         sizes = [d.shape[0] for d in inputs.datasets]
         pairs = anchor_pairs(given.anchors, parameters.method, inputs.keys, sizes)
     if given.covariates is not None:
         balanced = balanced_landmarks(given, parameters, inputs, seed)
-    links = given.links
-    if inputs.unshared:
-        if parameters.metric != "euclidean":
-            raise ValueError(f"metric={parameters.metric!r} needs signals=…: distances have no columns")
-        learned = tuple(signals_from_pairs(inputs.datasets, pairs, seed, inputs.keys))
-    elif isinstance(links, Mapping):
-        joined = links_by_number(links, inputs.keys)
-        widths = [s.shape[1] for s in inputs.signals]
-        learned, links = tuple(signals_from_links(joined, widths, inputs.keys)), None
-    if learned is not None:
-        made = [known.apply(rows) for known, rows in zip(learned, inputs.signals, strict=True)]
-        inputs = replace(inputs, signals=made)
-    columns = None if links is None else link_signals(links, *inputs.signals)
-    signals = inputs.signals
-    if columns is not None:
-        signals = [s[:, c] for s, c in zip(signals, columns, strict=True)]
+    inputs, signals, columns, learned = _shared(inputs, given, parameters, pairs, seed)
     progress = Progress(verbose)
     free = not pairs and balanced is None and method == "refined" and parameters.metric == "euclidean"
     pooling = _pooling(inputs, signals, parameters, seed) if free else None
@@ -113,6 +98,29 @@ def fit_alignment(
         given.signals,
         learned=learned,
     )
+
+
+def _shared(
+    inputs: Inputs, given: Given, parameters: Parameters, pairs: Mapping[tuple[int, int], Array], seed: int
+) -> tuple[Inputs, list[Any], Any, tuple[SignalMap, ...] | None]:
+    """Inputs with the signals that are compared, these, linked columns if any, and learned signals if any."""
+    links, learned = given.links, None
+    if inputs.unshared:
+        if parameters.metric != "euclidean":
+            raise ValueError(f"metric={parameters.metric!r} needs signals=…: distances have no columns")
+        learned = tuple(signals_from_pairs(inputs.datasets, pairs, seed, inputs.keys))
+    elif isinstance(links, Mapping):
+        joined = links_by_number(links, inputs.keys)
+        widths = [s.shape[1] for s in inputs.signals]
+        learned, links = tuple(signals_from_links(joined, widths, inputs.keys)), None
+    if learned is not None:
+        made = [known.apply(rows) for known, rows in zip(learned, inputs.signals, strict=True)]
+        inputs = replace(inputs, signals=made)
+    columns = None if links is None else link_signals(links, *inputs.signals)
+    signals = inputs.signals
+    if columns is not None:
+        signals = [s[:, c] for s, c in zip(signals, columns, strict=True)]
+    return inputs, signals, columns, learned
 
 
 def _pooling(inputs: Inputs, signals: Sequence[Any], parameters: Parameters, seed: int) -> Pooling | None:
