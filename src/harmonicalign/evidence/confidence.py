@@ -209,7 +209,8 @@ def alike_though_apart(signals: Sequence[Any], weights: Array, config: EvidenceC
         found.append(np.divide((values**3).mean(axis=0), size**3, out=np.zeros_like(size), where=size > 0))
     if any(np.ptp(f) == 0 for f in found):
         return -1.0
-    return float(stats.spearmanr(*found).statistic - 2 / np.sqrt(len(columns) - 1))
+    by_chance = config.clear_errors / np.sqrt(len(columns) - 1)
+    return float(stats.spearmanr(*found).statistic - by_chance)
 
 
 def _alike(own: Array, other: Array, precision: Array, config: EvidenceConfig) -> Array:

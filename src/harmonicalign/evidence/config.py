@@ -213,7 +213,7 @@ class EvidenceConfig:
     clear_p: float = constant(0.005, "p below which a test needs no more permutations", "a tenth of `chance`")
     clear_errors: float = constant(
         2.0,
-        "standard errors by which a share of draws must differ from `chance` for the test to stop",
+        "standard errors within which a share of draws, or a correlation, may be chance",
         "convention: 95 % of samples are within",
     )
     tail_power: float = constant(

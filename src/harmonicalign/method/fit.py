@@ -81,13 +81,12 @@ def fit_refined(
         must = _anchored_rows(anchors, i) if anchors else _NO_ROWS
         return _describe(datasets[i], signals[i], i, options, n_landmarks, must, names[i])
 
-    # Copies of large matrices must not be made of several at once.
-    stored = [d.nnz if sp.issparse(d) else d.size for d in datasets]
-    small = len(sizes) > FEW_DATASETS or max(stored) <= config.numbers_at_once
     with warnings.catch_warnings():
         # Separate clusters are common in real data, and this method can handle them.
         warnings.simplefilter("ignore", DisconnectedGraphWarning)
-        described = _each(describe, range(len(sizes)), "harmonics", names, progress, at_once=small)
+        described = _each(
+            describe, range(len(sizes)), "harmonics", names, progress, at_once=_at_once(datasets, config)
+        )
     reductions, components, landmarks, sides = zip(*described, strict=True)
     order = _largest_first(sides, sizes, anchors)
     own = all(same_columns(d, s) for d, s in zip(datasets, signals, strict=True))
@@ -103,9 +102,7 @@ def fit_refined(
         claims = in_threads(lambda i: judged(pairs[i], couples[i], own, seed, config), largest)
         pairs |= dict(zip(largest, claims, strict=True))
         space = joint_space(sides, parents, order, pairs, seed, own_columns=own, config=config)
-        compared = None
-        if options.balanced is not None:
-            compared = _compared(components, signals, options.balanced[1], factors, n_landmarks, seed)
+        compared = _compared(components, signals, options, factors, n_landmarks)
         space = locally_shifted(space, sides, pairs, seed, compared, config)
         doubtful = all_doubts(names, pairs, sides, space, config)
         space = space if factors is None else space.of_units(factors)
@@ -126,6 +123,12 @@ def fit_refined(
         significance=significance,
         embedding=embedding,
     )
+
+
+def _at_once(datasets: Sequence[Matrix], config: MethodConfig) -> bool:
+    """Whether datasets are described side by side: copies of large ones are not made of several at once."""
+    stored = [d.nnz if sp.issparse(d) else d.size for d in datasets]
+    return len(datasets) > FEW_DATASETS or max(stored) <= config.numbers_at_once
 
 
 def _placed(space: JointSpace, parts: Sequence[tuple[int, Array, Matrix]], device: Any) -> list[Any]:
@@ -228,15 +231,16 @@ def _describe(
 def _compared(
     components: Sequence[Array],
     signals: Sequence[Matrix],
-    levels: Sequence[Array],
+    options: FitOptions,
     factors: Sequence[Array] | None,
     most: int,
-    seed: int,
-) -> list[Compared]:
+) -> list[Compared] | None:
     """A sample of the rows of every dataset, where the landmarks are chosen for something else."""
+    if options.balanced is None:
+        return None
     out = []
-    for i, parts in enumerate(zip(components, signals, levels, strict=True)):
-        rows = _landmarks(len(parts[0]), most, _NO_ROWS, np.random.default_rng([seed, i]))
+    for i, parts in enumerate(zip(components, signals, options.balanced[1], strict=True)):
+        rows = _landmarks(len(parts[0]), most, _NO_ROWS, np.random.default_rng([options.seed, i]))
         own, shown, level = (part[rows] for part in parts)
         out.append(Compared(own, shown if factors is None else multiplied(shown, factors[i]), level))
     return out

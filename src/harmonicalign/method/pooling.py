@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -27,7 +27,7 @@ from harmonicalign._typing import Array, Matrix
 from harmonicalign.evidence.correspondence import Correspondence
 from harmonicalign.evidence.significance import Significance
 from harmonicalign.method.config import DEFAULT, MethodConfig
-from harmonicalign.method.model import RefinedModel, placed_confidence
+from harmonicalign.method.model import RefinedModel
 from harmonicalign.method.problem import PairAlignment
 from harmonicalign.paper.align import MultiAlignment
 from harmonicalign.paper.harmonics import Harmonics
@@ -35,8 +35,6 @@ from harmonicalign.paper.joint import Joint
 from harmonicalign.paper.reduction import Reduction, reduce_rows
 
 __all__ = ["PooledModel", "Pooling", "pooled"]
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -70,10 +68,6 @@ class Pooling:
             ends = np.cumsum([self.sizes[i] for i in members])[:-1]
             out.update(zip(members, np.split(rows, ends), strict=True))
         return [out[i] for i in range(len(self.groups))]
-
-    def each(self, values: Sequence[T]) -> list[T]:
-        """For every dataset the value of its group."""
-        return [values[g] for g in self.groups]
 
 
 def pooled(
@@ -115,7 +109,7 @@ def _alike(datasets: Sequence[Matrix], others: int, random_state: int, config: M
         return first
     z = reduce_rows(rows, width if width < min(rows.shape) else None, random_state)[1]
     parts = np.split(np.asarray(z), np.cumsum(sizes)[:-1])
-    within = sum((part - part.mean(axis=0)).T @ (part - part.mean(axis=0)) for part in parts) / max(1, left)
+    within = sum((part - part.mean(axis=0)).T @ (part - part.mean(axis=0)) for part in parts) / left
     values, vectors = scipy.linalg.eigh(within)
     kept = values > 1e-10 * max(values[-1], 0)
     k = int(kept.sum())
@@ -245,14 +239,9 @@ class PooledModel:
 
     def confidence(self, datasets: Sequence[Any], signals: Sequence[Any], seed: int) -> list[Array]:
         """Confidence of each row: how well other groups support it."""
-        fitted = len(self.pooling.groups)
-        placed = [
-            self.model.place_rigidly(self.group_of(i), *part)
-            for i, part in enumerate(zip(datasets, signals, strict=True))
-        ]
-        groups = [*self.pooling.stacked(placed[:fitted]), *placed[fitted:]]
-        found = placed_confidence(groups, seed, self.model.config)
-        n_groups = len(groups) - len(placed[fitted:])
+        # Groups and datasets added later are the datasets of the model within.
+        found = self.model.confidence(self.stacked(datasets), self.stacked(signals), seed)
+        n_groups = len(self.pooling.members)
         return [*self.pooling.split(found[:n_groups]), *found[n_groups:]]
 
     def stacked(self, parts: Sequence[Any]) -> list[Any]:

@@ -40,7 +40,7 @@ from harmonicalign.method.maps import (
 from harmonicalign.paper.align import Alignment, calibrate, orthogonalize
 from harmonicalign.paper.bands import bandlimiting_weights
 
-__all__ = ["PairAlignment", "PairProblem"]
+__all__ = ["PairAlignment", "PairProblem", "justified"]
 
 
 def justified(test: Significance, config: MethodConfig) -> float:
